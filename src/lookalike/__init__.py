@@ -1,0 +1,1 @@
+"""Image embeddings trained with proxies."""

@@ -1,0 +1,123 @@
+"""Words every complaint about an argument, so that all parts of the package complain alike.
+
+Checks stand at the door of public functions, once; the code behind them trusts its input.
+"""
+
+import difflib
+import importlib
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from lookalike.errors import ArgumentError, MissingExtraError, UnknownNameError
+
+T = TypeVar("T")
+
+
+def near_miss(name: str, known: Iterable[str]) -> str:
+    """`"; did you mean 'x'?"` for the known name closest to `name`, or an empty string."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def look_up(table: Mapping[str, T], name: str, kind: str) -> T:
+    """The entry `name` of `table`.
+
+    Raises:
+        UnknownNameError: no such entry; the message lists the near miss and every known name.
+    """
+    if name in table:
+        return table[name]
+    raise UnknownNameError(
+        f"unknown {kind} '{name}'{near_miss(name, table)} (known: {', '.join(sorted(table))})"
+    )
+
+
+def check_choice(what: str, value: str, choices: Iterable[str]) -> None:
+    """Refuses a word outside `choices`."""
+    known = list(choices)
+    if value not in known:
+        raise ArgumentError(f"{what} is '{value}'{near_miss(value, known)} (one of: {', '.join(known)})")
+
+
+def check_at_least(what: str, value: float, least: float) -> None:
+    """Refuses a number below `least` (and NaN)."""
+    if not value >= least:
+        raise ArgumentError(f"{what} is {value}; it must be at least {least}")
+
+
+def check_positive(what: str, value: float) -> None:
+    """Refuses a number that is not above zero (and NaN)."""
+    if not value > 0:
+        raise ArgumentError(f"{what} is {value}; it must be above 0")
+
+
+def check_between(what: str, value: float, low: float, high: float) -> None:
+    """Refuses a number outside the closed range low..high (and NaN)."""
+    if not low <= value <= high:
+        raise ArgumentError(f"{what} is {value}; it must lie in {low} to {high}")
+
+
+def check_batch(embeddings: Tensor, labels: Tensor, *, num_classes: int, embedding_dim: int) -> None:
+    """Refuses a batch that a loss cannot read, naming the first bad sample.
+
+    Args:
+        embeddings: floating, shape (B, embedding_dim), B at least 1, finite.
+        labels: integer, shape (B,), each in 0..num_classes-1.
+
+    On an accelerator the values are not read (that would wait for the device at each step); shapes and
+    dtypes still are. `LabeledImages` guarantees the range of labels that come from a data set.
+
+    Raises:
+        ArgumentError: what is wrong, at which sample, and the fix.
+    """
+    if not isinstance(embeddings, Tensor) or not isinstance(labels, Tensor):
+        raise ArgumentError(
+            f"a loss takes two tensors, got {type(embeddings).__name__} and {type(labels).__name__}; "
+            "convert with torch.as_tensor"
+        )
+    if embeddings.ndim != 2 or embeddings.shape[1] != embedding_dim or embeddings.shape[0] == 0:
+        raise ArgumentError(
+            f"embeddings have shape {tuple(embeddings.shape)}; expected (B, {embedding_dim}) with B at least 1"
+        )
+    if not embeddings.is_floating_point():
+        raise ArgumentError(f"embeddings have dtype {embeddings.dtype}; expected a floating dtype")
+    if labels.ndim != 1 or len(labels) != len(embeddings):
+        raise ArgumentError(
+            f"labels have shape {tuple(labels.shape)}; expected ({len(embeddings)},), one label an embedding"
+        )
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise ArgumentError(f"labels have dtype {labels.dtype}; expected integers (labels.long())")
+    if labels.device.type == "cpu":
+        bad = (labels < 0) | (labels >= num_classes)
+        if bool(bad.any()):
+            first = int(bad.nonzero()[0])
+            raise ArgumentError(
+                f"label {int(labels[first])} is not in 0..{num_classes - 1} ({num_classes} classes); first bad "
+                f"sample index {first}; renumber the labels to 0..{num_classes - 1} or raise num_classes"
+            )
+    if embeddings.device.type == "cpu":
+        bad = ~torch.isfinite(embeddings.detach()).all(dim=1)
+        if bool(bad.any()):
+            first = int(bad.nonzero()[0])
+            raise ArgumentError(
+                f"embeddings are not finite in {int(bad.sum())} of {len(embeddings)} samples; first bad sample "
+                f"index {first}; look at its picture or lower the learning rate"
+            )
+
+
+def optional_import(module: str, extra: str) -> ModuleType:
+    """The module of an optional package.
+
+    Raises:
+        MissingExtraError: it is not installed; the message is the command that installs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"this needs the package '{module.split('.')[0]}': pip install 'lookalike[{extra}]'"
+        ) from error

@@ -1,0 +1,40 @@
+"""What can go wrong, as a short tree; every leaf also is the builtin that callers would catch without us.
+
+LookalikeError
+├── ArgumentError (ValueError)        an argument, label or setting that cannot be meant
+├── DataError (ValueError)            a data set, table or picture that cannot be used as it is
+├── FileError (OSError)               a file or folder that cannot be read, written or trusted
+├── UnknownNameError (LookupError)    a name that is not in its table; carries the near misses
+├── MissingExtraError (ImportError)   an optional package is absent; the message is the install command
+└── TrainingError (RuntimeError)      training cannot go on: a loss that is not finite, collapsed embeddings
+
+Messages are one line: what, where, what was expected, what to do.
+"""
+
+
+class LookalikeError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class ArgumentError(LookalikeError, ValueError):
+    """An argument, label or setting that cannot be meant."""
+
+
+class DataError(LookalikeError, ValueError):
+    """A data set, table or picture that cannot be used as it is."""
+
+
+class FileError(LookalikeError, OSError):
+    """A file or folder that cannot be read, written or trusted."""
+
+
+class UnknownNameError(LookalikeError, LookupError):
+    """A name that is not in its table."""
+
+
+class MissingExtraError(LookalikeError, ImportError):
+    """An optional package is absent; the message is the command that installs it."""
+
+
+class TrainingError(LookalikeError, RuntimeError):
+    """Training cannot go on."""

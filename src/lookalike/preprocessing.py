@@ -1,0 +1,58 @@
+"""What a backbone expects of a picture: one immutable value that travels with the weights.
+
+Data, models and the saved run read the same `Preprocessing`, so training, evaluation, indexing and
+search can never disagree about sizes, channel order or means. Pictures stay uint8 RGB until they are on
+the device that uses them; `normalize` is the first thing the network does.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from lookalike.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """Sizes in pixels; mean and std on the 0-1 scale of each RGB channel.
+
+    At test time a picture is resized so that its short side is `resize` (`square=True`: both sides,
+    whatever the proportions), then the central `size` x `size` is taken.
+    """
+
+    size: int = 224
+    resize: int = 256
+    square: bool = False
+    interpolation: Literal["bilinear", "bicubic", "lanczos"] = "bicubic"
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    channels: Literal["rgb", "bgr"] = "rgb"
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.resize < self.size:
+            raise ArgumentError(
+                f"a picture resized to {self.resize} has no central {self.size} pixels; "
+                "resize must be at least size"
+            )
+
+    def normalize(self, images_BCHW: Tensor) -> Tensor:
+        """uint8 RGB pictures (B, 3, H, W) as the backbone's float32 input.
+
+        (x / 255 - mean) / std for each channel, channels reversed for BGR backbones.
+        """
+        mean = torch.tensor(self.mean, device=images_BCHW.device).mul(255).view(1, 3, 1, 1)
+        std = torch.tensor(self.std, device=images_BCHW.device).mul(255).view(1, 3, 1, 1)
+        normal = (images_BCHW.to(torch.float32) - mean) / std
+        return normal.flip(1) if self.channels == "bgr" else normal
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Preprocessing":
+        """The inverse of `to_dict`."""
+        tuples = {key: tuple(values[key]) for key in ("mean", "std") if key in values}
+        return cls(**{**values, **tuples})
