@@ -1,0 +1,67 @@
+"""Every reference value: loss and gradients by raw embeddings and raw proxies, in float64."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from lookalike.losses import LOSSES
+
+FILE = Path(os.environ.get("LOOKALIKE_SHARED", Path(__file__).parents[3] / "shared")) / "oracles.json"
+ORACLES = json.loads(FILE.read_text()) if FILE.is_file() else {"losses": [], "inputs": {}}
+
+pytestmark = pytest.mark.skipif(not FILE.is_file(), reason=f"reference values are absent: no file {FILE}")
+
+
+def float32_smoothing(smoothing: float, classes: int) -> tuple[float, float]:
+    """Label smoothing and factor that reproduce targets rounded to float32, as the reference has them."""
+    own, other = np.float32(1 - smoothing), np.float32(smoothing / (classes - 1))
+    total = float(own) + float(other) * (classes - 1)
+    return float(other) * (classes - 1) / total, total
+
+
+def ours(record: dict, classes: int) -> tuple[str, dict, float]:
+    """Name and settings of our loss for a reference record, and a factor to multiply it with."""
+    s = record["settings"]
+    match record["loss"]:
+        case "proxy_anchor":
+            return "proxy_anchor", {"scale": s["alpha"], "margin": s["margin"]}, 1
+        case "proxynca_pp":
+            return "proxy_nca_pp", {}, 1
+        case "proxynca_classic":
+            return "proxy_nca", {"temperature": 1 / s["scale"] ** 2}, 1
+        case "proxynca_pa_baseline":
+            return "proxy_nca", {"temperature": 1 / s["softmax_scale"], "include_positive": True}, 1
+        case "proxynca_dichotomies":
+            smoothing, factor = float32_smoothing(s["label_smoothing"], classes)
+            temperature = 1 / (s["scaling_x"] * s["scaling_p"])
+            settings = {"temperature": temperature, "include_positive": True, "label_smoothing": smoothing}
+            return "proxy_nca", settings, factor
+        case other:
+            raise AssertionError(f"no loss of ours for '{other}'")
+
+
+def tolerance(record: dict) -> float:
+    return 1e-7 if record["loss"] in ("softtriple", "proxygml") else 1e-9
+
+
+@pytest.mark.parametrize("record", ORACLES["losses"], ids=lambda r: f"{r['loss']}-{r['input']}")
+def test_value_and_gradients(record):
+    batch = ORACLES["inputs"].get(record["input"]) or ORACLES["inputs"][record["input"] + "_n1"]
+    name, settings, factor = ours(record, batch["C"])
+    embeddings = torch.tensor(batch["embeddings_raw"], dtype=torch.float64, requires_grad=True)
+    loss = LOSSES[name](batch["C"], batch["d"], **settings).double()
+    if loss.proxy_loss is not None:
+        loss.proxy_loss.proxies.data.copy_(torch.tensor(batch["proxies_raw"], dtype=torch.float64))
+    value = factor * loss(embeddings, torch.tensor(batch["labels"]))
+    value.backward()
+    close = {"rtol": tolerance(record), "atol": 1e-9}
+    torch.testing.assert_close(value.item(), record["loss_value"], **close)
+    pairs = [(embeddings.grad, record["grad_embeddings_raw"])]
+    if loss.proxy_loss is not None:
+        pairs.append((loss.proxy_loss.proxies.grad, record["grad_proxies_raw"]))
+    for ours_grad, reference in pairs:
+        torch.testing.assert_close(ours_grad, torch.tensor(reference, dtype=torch.float64), **close)
