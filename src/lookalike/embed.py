@@ -1,0 +1,155 @@
+"""From pictures to vectors: the single way, for evaluation, index, search and export alike.
+
+`picture_batches` turns a table into uint8 batches; `map_pictures` runs a function over them on the device;
+`embed` is `map_pictures` of a whole embedder. Results stream: memory does not grow with the number of
+pictures when they are written to a file.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from lookalike.data.images import ImageDataset
+from lookalike.data.table import LabeledImages
+from lookalike.data.transforms import test_transform
+from lookalike.models.embedder import Embedder
+from lookalike.preprocessing import Preprocessing
+from lookalike.progress import Progress
+from lookalike.tensor_tree import write_atomically
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """Vectors and what they are of; row i of each belongs to picture i."""
+
+    matrix: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    paths: tuple[str, ...]
+    class_names: tuple[str, ...]
+
+    def save(self, file: Path) -> None:
+        """Writes an .npz archive with `embeddings`, `labels`, `paths` and `class_names` (plain strings)."""
+
+        def write(temporary: Path) -> None:
+            with temporary.open("wb") as stream:
+                np.savez(
+                    stream,
+                    embeddings=self.matrix,
+                    labels=self.labels,
+                    paths=np.array(self.paths, dtype=np.str_),
+                    class_names=np.array(self.class_names, dtype=np.str_),
+                )
+
+        write_atomically(file, write)
+
+
+def decoding_workers(workers: int | None) -> int:
+    """`workers`, or one process less than there are cores, at most 8."""
+    return min(8, max(0, (os.cpu_count() or 1) - 1)) if workers is None else workers
+
+
+def picture_batches(
+    dataset: ImageDataset, *, batch_size: int, workers: int | None = None
+) -> Iterator[Tensor]:
+    """The pictures of `dataset` in order: uint8, (B, 3, H, W)."""
+    loader = DataLoader(
+        dataset,
+        batch_size=batch_size,
+        num_workers=decoding_workers(workers),
+        pin_memory=torch.cuda.is_available(),
+    )
+    for images, _labels, _rows in loader:
+        yield images
+
+
+def map_pictures(
+    function: Callable[[Tensor], Tensor],
+    dataset: ImageDataset,
+    *,
+    batch_size: int = 64,
+    workers: int | None = None,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+    phase: str = "embedding",
+) -> Iterator[tuple[slice, Tensor]]:
+    """`function` of every batch of pictures, without gradients, as (rows, result on the CPU)."""
+    done = 0
+    with (progress or Progress()).phase(phase, len(dataset)) as running:
+        for images in picture_batches(dataset, batch_size=batch_size, workers=workers):
+            with torch.inference_mode():
+                result = function(images.to(device, non_blocking=True)).cpu()
+            yield slice(done, done + len(images)), result
+            done += len(images)
+            running.advance(len(images))
+
+
+def embed_with(
+    function: Callable[[Tensor], list[Tensor]],
+    preprocessing: Preprocessing,
+    table: LabeledImages,
+    *,
+    batch_size: int = 64,
+    workers: int | None = None,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+    phase: str = "embedding",
+) -> list[NDArray[np.float32]]:
+    """Several embeddings of each picture that share their first steps: one matrix for each."""
+    parts = [
+        result.float()
+        for _, result in map_pictures(
+            lambda images: torch.stack(function(images)).transpose(0, 1),
+            ImageDataset(table, test_transform(preprocessing)),
+            batch_size=batch_size,
+            workers=workers,
+            device=device,
+            progress=progress,
+            phase=phase,
+        )
+    ]
+    return [matrix.numpy() for matrix in torch.cat(parts).transpose(0, 1).contiguous()]
+
+
+def embed(
+    embedder: Embedder,
+    table: LabeledImages,
+    *,
+    batch_size: int = 64,
+    workers: int | None = None,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+    matrix: NDArray[np.float32] | None = None,
+) -> Embeddings:
+    """Embeds every picture of `table`, in order, in evaluation mode.
+
+    Args:
+        matrix: written to if given, such as a memory-mapped array of shape (len(table), embedding_dim);
+            otherwise an array in memory is made.
+
+    Returns:
+        Raw embeddings in float32; compare them by cosine similarity.
+    """
+    was_training = embedder.training
+    embedder.eval()
+    if matrix is None:
+        matrix = np.empty((len(table), embedder.embedding_dim), dtype=np.float32)
+    try:
+        for rows, result in map_pictures(
+            embedder,
+            ImageDataset(table, test_transform(embedder.preprocessing)),
+            batch_size=batch_size,
+            workers=workers,
+            device=device,
+            progress=progress,
+        ):
+            matrix[rows] = result.float().numpy()
+    finally:
+        embedder.train(was_training)
+    return Embeddings(matrix, table.labels, table.paths, table.class_names)

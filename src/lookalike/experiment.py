@@ -1,0 +1,162 @@
+"""An experiment: every setting of a run, in one frozen value that reads and writes YAML.
+
+`Experiment()` is the default; `override(["loss.scale=16", "train.mode=frozen"])` gives another one;
+`resolve` fills in what depends on the device and on the pictures. A run's `experiment.yaml` is the
+resolved experiment, complete: running it again on the same data gives the same numbers.
+"""
+
+import inspect
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from lookalike.checks import look_up, near_miss
+from lookalike.errors import ArgumentError, FileError, UnknownNameError
+from lookalike.losses import LOSSES
+from lookalike.settings import (
+    BatchSettings,
+    DataSettings,
+    LossSettings,
+    ModelSettings,
+    Settings,
+    TrainSettings,
+)
+
+MODE_DEFAULTS: dict[str, dict[str, Any]] = {
+    "frozen": dict(epochs=30, patience=8, warmup_epochs=0, lr=1e-4, head_lr=1e-3, proxy_lr=3e-2),
+    "partial": dict(epochs=6, patience=3, warmup_epochs=0, lr=3e-4, head_lr=3e-4, proxy_lr=3e-2),
+    "finetune": dict(epochs=20, patience=5, warmup_epochs=1, lr=1e-4, head_lr=1e-4, proxy_lr=1e-2),
+}
+"""What a None in `train` becomes, by mode; chosen on validation classes (docs/results.md)."""
+
+
+class Experiment(Settings):
+    """All settings of a run."""
+
+    version: int = 1
+    seed: int = 0
+    data: DataSettings = DataSettings()
+    model: ModelSettings = ModelSettings()
+    loss: LossSettings = LossSettings()
+    batch: BatchSettings = BatchSettings()
+    train: TrainSettings = TrainSettings()
+
+    def override(self, assignments: Iterable[str]) -> "Experiment":
+        """This experiment with `section.name=value` assignments; values are read as YAML.
+
+        Raises:
+            UnknownNameError: no such setting; the message names the near miss.
+            ArgumentError: a value that the setting cannot take.
+        """
+        tree = self.model_dump()
+        for assignment in assignments:
+            place, equals, text = assignment.partition("=")
+            if not equals:
+                raise ArgumentError(
+                    f"'{assignment}' is not a setting; write NAME=VALUE, such as loss.scale=16"
+                )
+            _assign(tree, place.strip(), yaml.safe_load(text))
+        return _parse(tree, "the settings")
+
+    def resolve(self, *, gpu: bool, picture_size: int, backbone_size: int, pictures: int) -> "Experiment":
+        """This experiment with every None filled that depends on the device, the mode or the pictures.
+
+        Args:
+            picture_size: median short side of the pictures, pixels.
+            backbone_size: the side that the backbone was trained at, pixels.
+            pictures: number of training pictures; a closed-form start has no more directions than these.
+        """
+        mode = self.train.mode or ("finetune" if gpu else "partial")
+        train = {"mode": mode, "precision": "bf16-mixed" if gpu else "32-true", **MODE_DEFAULTS[mode]}
+        train |= {key: value for key, value in self.train.model_dump().items() if value is not None}
+        size = self.data.image_size or min(backbone_size, max(32, round(picture_size / 16) * 16))
+        data = self.data.model_dump() | {"image_size": size, "resize": self.data.resize or size}
+        dim = self.model.embedding_dim or min(512, 2 ** int(math.log2(max(2, pictures // 2))))
+        model = self.model.model_dump() | {"embedding_dim": dim}
+        return _parse(self.model_dump() | {"train": train, "data": data, "model": model}, "the settings")
+
+    def check(self) -> "Experiment":
+        """Refuses loss names and loss arguments that do not exist; returns itself."""
+        known = loss_arguments(self.loss.name)
+        for name in self.loss.arguments:
+            if name not in known:
+                raise UnknownNameError(
+                    f"loss '{self.loss.name}' has no setting '{name}'{near_miss(name, known)} "
+                    f"(it has: {', '.join(sorted(known))})"
+                )
+        return self
+
+    def save(self, file: Path) -> None:
+        """Writes YAML."""
+        file.write_text(yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
+
+
+def load_experiment(file: Path) -> Experiment:
+    """The experiment in a YAML (or JSON) file; missing settings take their defaults.
+
+    Raises:
+        FileError: the file cannot be read.
+        ArgumentError, UnknownNameError: it holds a setting that does not exist or a value that it cannot take.
+    """
+    try:
+        tree = yaml.safe_load(file.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise FileError(f"no readable experiment at '{file}': {error}") from error
+    if not isinstance(tree, dict):
+        raise ArgumentError(f"'{file}' holds no experiment; expected sections such as train: and loss:")
+    return _parse(tree, str(file)).check()
+
+
+def loss_arguments(name: str) -> dict[str, inspect.Parameter]:
+    """The settings of a loss: the keyword arguments of its class, but for the generator."""
+    parameters = inspect.signature(look_up(LOSSES, name, "loss")).parameters
+    return {
+        key: value
+        for key, value in parameters.items()
+        if value.kind is inspect.Parameter.KEYWORD_ONLY and key != "generator"
+    }
+
+
+def _parse(tree: dict[str, Any], where: str) -> Experiment:
+    try:
+        return Experiment.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise UnknownNameError(f"{where}: unknown setting '{place}'{_hint(place)}") from error
+        raise ArgumentError(f"{where}: {place} is {first['input']!r}; {first['msg'].lower()}") from error
+
+
+def _assign(tree: dict[str, Any], place: str, value: Any) -> None:
+    node, parts = tree, place.split(".")
+    for part in parts[:-1]:
+        if not isinstance(node.get(part), dict):
+            raise UnknownNameError(f"unknown setting '{place}'{_hint(place)}")
+        node = node[part]
+    if parts[:-1] == ["loss"] and parts[-1] == "name" and value != node.get("name"):
+        tree["loss"] = {"name": value}  # another loss does not inherit this one's arguments
+    elif parts[-1] in node or parts[:-1] == ["loss"]:
+        node[parts[-1]] = value
+    else:
+        raise UnknownNameError(f"unknown setting '{place}'{_hint(place)}")
+
+
+def _hint(place: str) -> str:
+    return near_miss(place, setting_names()) or f" (settings: {', '.join(setting_names())})"
+
+
+def setting_names(model: type[BaseModel] = Experiment, prefix: str = "") -> list[str]:
+    """Every dotted name that can be set, without the losses' own arguments."""
+    names = []
+    for name, info in model.model_fields.items():
+        kind = info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            names += setting_names(kind, f"{prefix}{name}.")
+        else:
+            names.append(f"{prefix}{name}")
+    return names

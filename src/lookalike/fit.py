@@ -1,0 +1,380 @@
+"""The main job: a table of labeled pictures becomes a trained, honestly measured model in a run folder.
+
+    table -> train / validation / test classes            (data.splits.three_way)
+    network at its closed-form start                       (models.whitening)
+    training on the training classes; validation classes choose between the start, the best epoch and
+    the whitened finish                                     (train.train)
+    optionally once more on all but the test classes, for the chosen number of epochs (`train.refit`)
+    test classes, once: the start and the chosen model     (evaluation.evaluate)
+
+Whatever chose is written into the result. The chosen model is never worse on validation than the start.
+"""
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+
+from lookalike.data.images import picture_size
+from lookalike.data.splits import Parts, three_way
+from lookalike.data.table import LabeledImages
+from lookalike.embed import embed, embed_with
+from lookalike.errors import FileError
+from lookalike.evaluation import RetrievalResult, evaluate
+from lookalike.experiment import Experiment
+from lookalike.inputs import Inputs, Tail
+from lookalike.job import (
+    Job,
+    batches_of,
+    begin,
+    build_network,
+    cached_inputs,
+    inputs_of,
+    run_whole,
+    set_closed_form,
+)
+from lookalike.losses import MetricLoss
+from lookalike.models.backbones import describe
+from lookalike.models.checkpoint import fingerprint, save_model
+from lookalike.models.embedder import Embedder
+from lookalike.progress import Progress
+from lookalike.runs import RunFolder, environment
+from lookalike.train import TrainingState, train
+
+KS = (1, 2, 4, 8)
+"""The K of Recall@K in every run's result."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What validation chose ("start", "trained" or "finished"), and the metrics of each candidate."""
+
+    what: str
+    epoch: int
+    epochs: int
+    candidates: dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """A finished run in memory: the result as written to disk, and the test pictures for a report."""
+
+    result: dict[str, Any]
+    test: LabeledImages
+    start: NDArray[np.float32]
+    final: NDArray[np.float32]
+
+
+def fit(
+    table: LabeledImages,
+    out: Path | str,
+    experiment: Experiment | None = None,
+    *,
+    start_from: Path | str | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> FitResult:
+    """Trains on `table`, measures, and leaves a run folder.
+
+    Args:
+        out: the run folder; new, or with `overwrite` an earlier run's, or with `resume` an interrupted one's.
+        experiment: the settings; not with `resume`, which keeps the run's own.
+        start_from: another run's folder, whose model training goes on from.
+        device: "auto", "cpu", "cuda" or "mps".
+
+    Raises:
+        FileError: `out` cannot be used, or `table` is not the run's data.
+        DataError: the table cannot be split, or holds a picture that cannot be read.
+        TrainingError: the loss is not finite.
+    """
+    began, folder, progress = time.monotonic(), RunFolder(out), progress or Progress()
+    fabric = Fabric(accelerator=device, devices=1)
+    if resume:
+        experiment = folder.experiment()
+        start_from = folder.read_json("data.json")["start_from"]
+    experiment = (experiment or Experiment()).check()
+    parts = three_way(
+        table,
+        test_share=experiment.data.test_share,
+        validation_share=experiment.data.validation_share,
+        seed=experiment.seed,
+    )
+    if not resume:
+        experiment = _resolved(experiment, parts, fabric)
+    fabric = Fabric(accelerator=device, devices=1, precision=experiment.train.precision)
+    job = Job(experiment, parts, folder, fabric, progress, Path(start_from) if start_from else None)
+    facts = _data_facts(table, parts, start_from)
+    if job.start_from is not None:
+        _refuse_other_data(RunFolder(job.start_from), facts, "start_from")
+    if resume:
+        _refuse_other_data(folder, facts, "resume")
+    else:
+        folder.create(overwrite=overwrite)
+        folder.write_json("data.json", facts)
+        folder.write_json("environment.json", environment(str(fabric.device)))
+        experiment.save(folder.path / "experiment.yaml")
+    progress.say(_plan(job))
+
+    tail = build_network(job)
+    start, outcome = _select(job, tail)
+    if experiment.train.refit and outcome.what != "start":
+        tail = build_network(job)
+        start = _refit(job, tail, outcome)
+    final = tail.embedder.eval()
+    vectors = _embed_test(job, tail, start)
+    with job.timed("evaluation"):
+        before, after = (_score(parts.test, matrix) for matrix in vectors)
+    job.seconds["total"] = round(time.monotonic() - began, 2)
+    result = _result(job, outcome, final, before, after)
+    _save_model(job, final)
+    after.save_queries(folder.path / "test_queries.npz")
+    folder.write_json("result.json", result)
+    return FitResult(result, parts.test, *vectors)
+
+
+def _resolved(experiment: Experiment, parts: Parts, fabric: Fabric) -> Experiment:
+    """The experiment with every None filled from the device and from a sample of the pictures."""
+    table = parts.fit
+    sample = np.linspace(0, len(table) - 1, num=min(len(table), 50)).astype(int)
+    return experiment.resolve(
+        gpu=fabric.device.type != "cpu",
+        picture_size=int(np.median([min(picture_size(table.file(row))) for row in sample])),
+        backbone_size=describe(experiment.model.backbone).preprocessing.size,
+        pictures=len(parts.train),
+    )
+
+
+def _data_facts(table: LabeledImages, parts: Parts, start_from: Path | str | None) -> dict[str, Any]:
+    return {
+        "name": table.name,
+        "root": str(table.root.resolve()),
+        "digest": table.digest(),
+        "split_digest": parts.digest(),
+        "split_source": parts.source,
+        "start_from": None if start_from is None else str(start_from),
+        "classes": {name: part.num_classes for name, part in _parts(parts).items()},
+        "pictures": {name: len(part) for name, part in _parts(parts).items()},
+    }
+
+
+def _parts(parts: Parts) -> dict[str, LabeledImages]:
+    return {"train": parts.train, "validation": parts.validation, "test": parts.test}
+
+
+def _refuse_other_data(folder: RunFolder, facts: dict[str, Any], purpose: str) -> None:
+    """A run goes on only with its own data and split; otherwise test classes could have been trained on."""
+    earlier = folder.read_json("data.json")
+    for key, what in (("digest", "data"), ("split_digest", "split into classes")):
+        if earlier[key] != facts[key]:
+            raise FileError(
+                f"{purpose}: the run '{folder.path}' was made with another {what} ({earlier['name']}); going on would "
+                "mix training and test classes; use its data, seed and shares, or train anew"
+            )
+
+
+def _plan(job: Job) -> str:
+    """What is about to happen, in three lines."""
+    experiment, parts = job.experiment, job.parts
+    train = experiment.train
+    counts = ", ".join(
+        f"{name} {part.num_classes} classes / {len(part)} pictures" for name, part in _parts(parts).items()
+    )
+    warm = f", first {train.warmup_epochs} with the backbone at rest" if train.warmup_epochs else ""
+    return (
+        f"{parts.fit.name}: {counts} (test classes {'named by the data' if parts.source == 'named' else 'held out'})\n"
+        f"{job.mode}: {experiment.model.backbone} at {experiment.data.image_size} px on {job.fabric.device}, "
+        f"{experiment.model.embedding_dim}-d, loss {experiment.loss.name}, up to {train.epochs} epochs{warm}\n"
+        f"rates: backbone {train.lr if job.mode != 'frozen' else 0}, head {train.head_lr}, proxies {train.proxy_lr}; "
+        f"chosen by validation {train.metric}"
+    )
+
+
+def _select(job: Job, tail: Tail) -> tuple[Embedder, Outcome]:
+    """Trains on the training classes; the tail ends as what the validation classes choose.
+
+    Returns:
+        The start, and the outcome.
+    """
+    held, metric, embedder = job.parts.validation, job.experiment.train.metric, tail.embedder
+    inputs, held_inputs = inputs_of(job, tail, job.parts.train), inputs_of(job, tail, held)
+    loss = begin(job, tail, inputs, job.parts.train.num_classes)
+    start = copy.deepcopy(embedder)
+
+    def measure() -> dict[str, float]:
+        with job.timed("validation"):
+            return _metrics(_score(held, run_whole(job, tail, held_inputs, project=True).numpy()))
+
+    def on_epoch(state: TrainingState) -> None:
+        job.progress.say(_epoch_line(state, metric))
+        if state.best_epoch == state.epoch:
+            _save_model(job, embedder)
+
+    state = _train(job, tail, loss, inputs, "select", measure, on_epoch, job.experiment.train.epochs or 0)
+    candidates = {"start": state.history[0]["validation"]}
+    if state.best_epoch > 0:
+        candidates["trained"] = state.history[state.best_epoch]["validation"]
+    if job.experiment.model.finish == "whitened":
+        projection = copy.deepcopy(embedder.projection)
+        _finish(job, tail, inputs)
+        candidates["finished"] = measure()
+    best = max(candidates, key=lambda name: candidates[name][metric])  # the earlier of equals
+    if best != "finished" and "finished" in candidates:
+        embedder.projection = projection
+    job.progress.say(_choice_line(best, state.best_epoch, candidates, metric))
+    return start, Outcome(best, state.best_epoch, state.epoch, candidates)
+
+
+def _refit(job: Job, tail: Tail, outcome: Outcome) -> Embedder:
+    """Trains from the start on all but the test classes, as long as was best; returns the start."""
+    inputs = inputs_of(job, tail, job.parts.fit)
+    loss = begin(job, tail, inputs, job.parts.fit.num_classes)
+    start = copy.deepcopy(tail.embedder)
+    job.progress.say(f"refit on all {job.parts.fit.num_classes} training classes")
+    _train(job, tail, loss, inputs, "refit", None, lambda state: None, outcome.epoch)
+    if outcome.what == "finished":
+        _finish(job, tail, inputs)
+    return start
+
+
+def _train(
+    job: Job,
+    tail: Tail,
+    loss: MetricLoss,
+    inputs: Inputs,
+    stage: str,
+    measure: Callable[[], dict[str, float]] | None,
+    on_epoch: Callable[[TrainingState], None],
+    epochs: int,
+) -> TrainingState:
+    """`train`, going on from the stage's saved state if there is one, saving and logging every epoch."""
+
+    def save(state: TrainingState) -> None:
+        job.folder.save_state(stage, state)
+        job.folder.log({"stage": stage, **state.history[-1]})
+        on_epoch(state)
+
+    with job.timed(f"training ({stage})"):
+        return train(
+            tail,
+            loss,
+            inputs,
+            batches_of(job, inputs.labels),
+            job.experiment.train.model_copy(update={"epochs": epochs}),
+            fabric=job.fabric,
+            seed=job.experiment.seed,
+            evaluate=measure,
+            state=job.folder.load_state(stage),
+            on_epoch=save,
+            progress=job.progress,
+        )
+
+
+def _finish(job: Job, tail: Tail, inputs: Inputs) -> None:
+    """Replaces the projection by the closed form on the trained features."""
+    with job.timed("finish"):
+        pooled = run_whole(job, tail, inputs, project=False)
+        set_closed_form(job, tail.embedder, "whitened", pooled, inputs.labels)
+
+
+def _embed_test(job: Job, tail: Tail, start: Embedder) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Embeddings of the test pictures by the start and by the chosen model, in one pass over the pictures."""
+    test, workers = job.parts.test, job.experiment.data.workers
+    with job.timed("test"):
+        if job.mode == "frozen":
+            pooled = torch.from_numpy(np.array(cached_inputs(job, tail, test)[:, 0])).to(job.fabric.device)
+            with torch.inference_mode():
+                first, second = (model.project(pooled).cpu().numpy() for model in (start, tail.embedder))
+            return first, second
+        if job.mode == "partial":
+            heads = [Tail(start, job.mode, job.cut), tail]
+            stem = tail.embedder.stem_until(job.cut)
+            matrices = embed_with(
+                lambda images: [head.embed(stem_out) for stem_out in [stem(images)] for head in heads],
+                tail.embedder.preprocessing,
+                test,
+                workers=workers,
+                device=job.fabric.device,
+                progress=job.progress,
+                phase="test pictures",
+            )
+            return matrices[0], matrices[1]
+        options: dict[str, Any] = {"workers": workers, "device": job.fabric.device, "progress": job.progress}
+        return embed(start, test, **options).matrix, embed(tail.embedder, test, **options).matrix
+
+
+def _score(table: LabeledImages, matrix: NDArray[np.float32]) -> RetrievalResult:
+    """Every picture asks for its class among the others, or queries ask the gallery where the data has roles."""
+    roles = table.role is not None
+    return evaluate(
+        matrix,
+        table.labels,
+        query=table.queries() if roles else None,
+        gallery=table.gallery() if roles else None,
+        ks=KS,
+        class_names=table.class_names,
+    )
+
+
+def _metrics(result: RetrievalResult) -> dict[str, float]:
+    return {key: value for key, value in result.to_dict().items() if isinstance(value, float)}
+
+
+def _epoch_line(state: TrainingState, metric: str) -> str:
+    record = state.history[-1]
+    scores = record["validation"]
+    loss = "untrained" if record["loss"] is None else f"loss {record['loss']:.3f}"
+    best = "  best" if state.best_epoch == state.epoch else ""
+    return (
+        f"epoch {state.epoch:>3}: {loss}, validation recall_at_1 {100 * scores['recall_at_1']:.1f}, "
+        f"{metric} {100 * scores[metric]:.1f}{best}"
+    )
+
+
+def _choice_line(best: str, epoch: int, candidates: dict[str, dict[str, float]], metric: str) -> str:
+    scores = ", ".join(f"{name} {100 * values[metric]:.1f}" for name, values in candidates.items())
+    told = {
+        "start": "training did not help; the untrained start is kept",
+        "trained": f"epoch {epoch} is kept",
+        "finished": f"epoch {epoch} with the whitened finish is kept",
+    }
+    return f"validation {metric}: {scores}; {told[best]}"
+
+
+def _result(
+    job: Job, outcome: Outcome, embedder: Embedder, before: RetrievalResult, after: RetrievalResult
+) -> dict[str, Any]:
+    metric, parts = job.experiment.train.metric, job.parts
+    return {
+        "start": outcome.candidates["start"],
+        "validation": outcome.candidates[outcome.what],
+        "test": after.to_dict(),
+        "test_start": before.to_dict(),
+        "candidates": outcome.candidates,
+        "selected": {
+            "what": outcome.what,
+            "epoch": outcome.epoch if outcome.what != "start" else 0,
+            "epochs_trained": outcome.epochs,
+            "by": f"{metric} of {parts.validation.num_classes} validation classes",
+            "refit": job.experiment.train.refit and outcome.what != "start",
+            "test_used_to_select": False,
+        },
+        "data": {**_data_facts(job.parts.fit, parts, job.start_from), "name": parts.fit.name},
+        "mode": job.mode,
+        "loss": job.experiment.loss.name,
+        "model_fingerprint": fingerprint(embedder),
+        "seed": job.experiment.seed,
+        "seconds": job.seconds,
+    }
+
+
+def _save_model(job: Job, embedder: Embedder) -> None:
+    save_model(job.folder.path, embedder, class_names=job.parts.fit.class_names)

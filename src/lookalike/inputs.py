@@ -1,0 +1,167 @@
+"""What the training loop reads: pictures, cached activations, or cached pooled vectors.
+
+The three training modes differ only in how much of the network has been run beforehand:
+
+| mode     | cached for each picture           | the loop runs                               |
+|----------|-----------------------------------|---------------------------------------------|
+| finetune | nothing                           | the whole network on augmented pictures     |
+| partial  | activations after `cut` stages, for the picture, its mirror image and crops | the other stages, pooling, projection |
+| frozen   | the pooled vector                 | the projection                              |
+
+`Tail` is the part of the network behind the cache; `Inputs` yields what that part takes.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import Parameter
+from torch.utils.data import DataLoader
+
+from lookalike.data.images import ImageDataset
+from lookalike.data.table import LabeledImages
+from lookalike.data.transforms import TrainTransform, test_transform
+from lookalike.embed import decoding_workers, picture_batches
+from lookalike.models.embedder import Embedder
+from lookalike.settings import Mode
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The part of `embedder` that runs in each step: everything, the stages from `cut` on, or the projection."""
+
+    embedder: Embedder
+    mode: Mode
+    cut: int = 0
+
+    def feature_maps(self, inputs: Tensor) -> Tensor:
+        """The backbone's feature maps (B, C, H, W); not for mode frozen, which has none."""
+        if self.mode == "partial":
+            return self.embedder.head_from(self.cut)(inputs.float())
+        return self.embedder.feature_maps(inputs)
+
+    def pooled(self, inputs: Tensor) -> Tensor:
+        """The vector u (B, pooled_dim) that the projection sees."""
+        return inputs if self.mode == "frozen" else self.embedder.pool(self.feature_maps(inputs))
+
+    def embed(self, inputs: Tensor) -> Tensor:
+        """Raw embeddings (B, embedding_dim)."""
+        return self.embedder.project(self.pooled(inputs))
+
+    def backbone_parameters(self) -> list[Parameter]:
+        """The backbone's parameters that this tail runs through."""
+        if self.mode == "frozen":
+            return []
+        if self.mode == "partial":
+            stages = self.embedder.stages
+            assert stages is not None
+            return [p for stage in stages[self.cut :] for p in stage.parameters()]
+        return list(self.embedder.backbone.parameters())
+
+
+class Batches(Protocol):
+    """Which rows meet in each batch of an epoch; see `lookalike.data.samplers`."""
+
+    def set_epoch(self, epoch: int) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[list[int]]: ...
+
+
+class Inputs(Protocol):
+    """Inputs of a tail, with their labels; rows are numbered 0..len-1."""
+
+    labels: Tensor
+
+    def __len__(self) -> int: ...
+
+    def batches(self, rows: Iterable[list[int]], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """For each list of rows of an epoch: augmented inputs and their labels."""
+
+    def whole(self) -> Iterator[Tensor]:
+        """Every input once, in order, not augmented."""
+
+    def names(self, rows: list[int]) -> list[str]:
+        """The pictures' paths, to name them in errors."""
+
+
+class CachedInputs:
+    """Rows of an array (N, views, ...) that was computed once; view 0 is the picture as it is."""
+
+    def __init__(
+        self,
+        array: NDArray[np.generic],
+        table: LabeledImages,
+        rows: NDArray[np.int64],
+        *,
+        seed: int,
+        block: int = 256,
+    ) -> None:
+        self.array, self.rows, self.seed, self.block = array, rows, seed, block
+        self.table = table
+        self.labels = torch.from_numpy(table.labels.copy())
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def batches(self, rows: Iterable[list[int]], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """See `Inputs`; the view of each picture is drawn from (seed, epoch)."""
+        generator = np.random.default_rng([self.seed, epoch])
+        views = generator.integers(self.array.shape[1], size=len(self))
+        for batch in rows:
+            yield torch.from_numpy(self.array[self.rows[batch], views[batch]]), self.labels[batch]
+
+    def whole(self) -> Iterator[Tensor]:
+        """See `Inputs`."""
+        for start in range(0, len(self), self.block):
+            yield torch.from_numpy(self.array[self.rows[start : start + self.block], 0])
+
+    def names(self, rows: list[int]) -> list[str]:
+        """See `Inputs`."""
+        return [self.table.paths[row] for row in rows]
+
+
+class PictureInputs:
+    """Pictures decoded and augmented in worker processes as they are needed."""
+
+    def __init__(
+        self,
+        table: LabeledImages,
+        transform: TrainTransform,
+        *,
+        seed: int,
+        workers: int | None,
+        block: int = 64,
+    ) -> None:
+        self.table, self.workers, self.block = table, decoding_workers(workers), block
+        self.augmented = ImageDataset(table, transform, seed=seed)
+        self.plain = ImageDataset(table, test_transform(transform.preprocessing))
+        self.labels = torch.from_numpy(table.labels.copy())
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def batches(self, rows: Iterable[list[int]], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """See `Inputs`; augmentation is drawn from (seed, epoch, row)."""
+        self.augmented.set_epoch(epoch)
+        loader = DataLoader(
+            self.augmented,
+            batch_sampler=list(rows),
+            num_workers=self.workers,
+            pin_memory=torch.cuda.is_available(),
+        )
+        for images, labels, _rows in loader:
+            yield images, labels
+
+    def whole(self) -> Iterator[Tensor]:
+        """See `Inputs`."""
+        return picture_batches(self.plain, batch_size=self.block, workers=self.workers)
+
+    def names(self, rows: list[int]) -> list[str]:
+        """See `Inputs`."""
+        return [self.table.paths[row] for row in rows]

@@ -1,0 +1,196 @@
+"""The means of one run: its split, device and folder, and how its pictures become inputs of the network.
+
+`Job` is what stays the same while a run goes on. The functions build the network, the cached inputs of
+each mode, the closed-form projections, the loss and the batches; `fit` puts them in order.
+"""
+
+import inspect
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lookalike.cache import cached_outputs, weight_digest
+from lookalike.checks import look_up
+from lookalike.data.samplers import BalancedBatches, RandomBatches
+from lookalike.data.splits import Parts
+from lookalike.data.table import LabeledImages
+from lookalike.data.transforms import TrainTransform
+from lookalike.experiment import Experiment
+from lookalike.inputs import Batches, CachedInputs, Inputs, PictureInputs, Tail
+from lookalike.losses import LOSSES, MetricLoss
+from lookalike.models import whitening
+from lookalike.models.checkpoint import load_model
+from lookalike.models.embedder import Embedder, build_embedder
+from lookalike.progress import Progress
+from lookalike.runs import RunFolder
+from lookalike.settings import Mode
+
+
+@dataclass
+class Job:
+    """What stays the same while a run goes on; `seconds` grows phase by phase."""
+
+    experiment: Experiment
+    parts: Parts
+    folder: RunFolder
+    fabric: Fabric
+    progress: Progress
+    start_from: Path | None = None
+    cut: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def mode(self) -> Mode:
+        """The training mode, which a resolved experiment always has."""
+        mode = self.experiment.train.mode
+        assert mode is not None
+        return mode
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Adds the time inside to the phase's seconds."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = round(self.seconds.get(phase, 0.0) + time.monotonic() - began, 2)
+
+
+def build_network(job: Job) -> Tail:
+    """The untrained network on the device (or the one of `job.start_from`), as the mode runs it.
+
+    Raises:
+        ArgumentError: mode partial with a backbone that is not a chain of stages.
+    """
+    model, data = job.experiment.model, job.experiment.data
+    if job.start_from is not None:
+        embedder, _ = load_model(job.start_from)
+    else:
+        embedder = build_embedder(
+            model.backbone,
+            weights=model.weights,
+            pooling=model.pooling,
+            k=model.pooling_k,
+            norm=model.norm,
+            embedding_dim=model.embedding_dim,
+            size=data.image_size,
+            resize=data.resize,
+            seed=job.experiment.seed,
+        )
+    if job.mode == "partial":
+        job.cut = job.experiment.train.cut or embedder.default_cut()
+        embedder.head_from(job.cut)
+    embedder.to(job.fabric.device).eval()
+    return Tail(embedder, job.mode, job.cut)
+
+
+def inputs_of(job: Job, tail: Tail, table: LabeledImages) -> Inputs:
+    """Inputs of the tail for the pictures of `table`, which is part of `job.parts.fit`."""
+    if job.mode == "finetune":
+        transform = train_transform_of(job, tail.embedder)
+        return PictureInputs(table, transform, seed=job.experiment.seed, workers=job.experiment.data.workers)
+    whole = job.parts.fit
+    array = cached_inputs(job, tail, whole)
+    place = {path: row for row, path in enumerate(whole.paths)}
+    return CachedInputs(
+        array, table, np.array([place[path] for path in table.paths]), seed=job.experiment.seed
+    )
+
+
+def cached_inputs(job: Job, tail: Tail, table: LabeledImages) -> NDArray[Any]:
+    """What the part of the network that never trains makes of every picture: (N, views, ...)."""
+    settings, embedder, partial = job.experiment.train, tail.embedder.eval(), job.mode == "partial"
+    frozen: nn.Module = embedder.stem_until(job.cut) if partial else embedder.backbone
+    config = embedder.config
+    with job.timed("embedding"):
+        return cached_outputs(
+            frozen if partial else lambda images: embedder.pool(embedder.feature_maps(images)),
+            table,
+            train_transform_of(job, embedder),
+            key={
+                "weights": weight_digest([frozen]),
+                **({"cut": job.cut} if partial else {"pooling": [config.pooling, config.k, config.norm]}),
+            },
+            views=settings.views if partial else 1,
+            seed=job.experiment.seed,
+            dtype=np.float16 if partial else np.float32,
+            batch_size=64,
+            workers=job.experiment.data.workers,
+            device=job.fabric.device,
+            progress=job.progress,
+            phase="first stages" if partial else "embedding pictures",
+        )
+
+
+def train_transform_of(job: Job, embedder: Embedder) -> TrainTransform:
+    """The random crops of the experiment, at the network's size."""
+    data = job.experiment.data
+    return TrainTransform(
+        embedder.preprocessing, scale=data.crop_scale, ratio=data.crop_ratio, flip=0.5 if data.flip else 0.0
+    )
+
+
+def run_whole(job: Job, tail: Tail, inputs: Inputs, *, project: bool) -> Tensor:
+    """Embeddings (without `project`: pooled vectors) of every input, unaugmented, on the CPU."""
+    tail.embedder.eval()
+    function = tail.embed if project else tail.pooled
+    with torch.inference_mode(), job.fabric.autocast():
+        results = [function(job.fabric.to_device(batch)).float().cpu() for batch in inputs.whole()]
+    return torch.cat(results).clone()  # cloned: out of inference mode
+
+
+def set_closed_form(job: Job, embedder: Embedder, form: str, pooled_NF: Tensor, labels_N: Tensor) -> None:
+    """Puts the start or finish named `form`, computed on training features, into the projection."""
+    dim, features = embedder.embedding_dim, embedder.pooled_dim
+    if form == "whitened":
+        projection = whitening.whitened(pooled_NF, labels_N, dim, shrinkage=job.experiment.model.shrinkage)
+    elif form == "pca":
+        projection = whitening.pca(pooled_NF, dim)
+    elif form == "identity":
+        projection = whitening.identity(features, dim)
+    else:
+        projection = whitening.random(features, dim, torch.Generator().manual_seed(job.experiment.seed))
+    embedder.set_projection(*projection)
+
+
+def begin(job: Job, tail: Tail, inputs: Inputs, num_classes: int) -> MetricLoss:
+    """Sets the projection's start and returns the loss, its proxies at their start."""
+    experiment, embedder = job.experiment, tail.embedder
+    with job.timed("start"):
+        pooled = run_whole(job, tail, inputs, project=False)
+        if job.start_from is None:
+            set_closed_form(job, embedder, experiment.model.start, pooled, inputs.labels)
+        generator = torch.Generator().manual_seed(experiment.seed)
+        loss = build_loss(experiment, num_classes, embedder, generator)
+        if experiment.train.proxy_start == "class_mean" and loss.proxy_loss is not None:
+            with torch.no_grad():
+                embeddings = embedder.project(pooled.to(job.fabric.device)).cpu()
+            loss.proxy_loss.initialize_proxies_at_class_means(embeddings, inputs.labels, generator)
+    return loss.to(job.fabric.device)
+
+
+def build_loss(
+    experiment: Experiment, num_classes: int, embedder: Embedder, generator: torch.Generator
+) -> MetricLoss:
+    """The loss that the experiment names."""
+    kind = look_up(LOSSES, experiment.loss.name, "loss")
+    known: dict[str, Any] = {"generator": generator, "channels": embedder.channels}
+    given = {name: value for name, value in known.items() if name in inspect.signature(kind).parameters}
+    return kind(num_classes, embedder.embedding_dim, **(given | experiment.loss.arguments))
+
+
+def batches_of(job: Job, labels: Tensor) -> Batches:
+    """The sampler that the experiment names."""
+    batch, seed = job.experiment.batch, job.experiment.seed
+    if batch.sampler == "balanced":
+        return BalancedBatches(labels.numpy(), classes=batch.classes, per_class=batch.per_class, seed=seed)
+    return RandomBatches(labels.numpy(), batch_size=min(batch.size, len(labels)), seed=seed)

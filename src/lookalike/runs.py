@@ -1,0 +1,128 @@
+"""The run folder: what a training run leaves behind, all of it readable without this package.
+
+RUN/
+    model.safetensors, config.json   the network, its preprocessing, class names (models.checkpoint)
+    experiment.yaml                  every setting, complete
+    environment.json                 versions, device, command
+    log.jsonl                        a JSON object an epoch
+    training_state/                  select.* and refit.*: proxies, optimizer, history, to resume
+    result.json                      start, validation, test; what selected; seconds; counts
+    test_queries.npz                 each test query's own result, for paired comparison
+    report.html                      the same for people
+"""
+
+import json
+import platform
+import sys
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lookalike.errors import FileError
+from lookalike.experiment import Experiment, load_experiment
+from lookalike.tensor_tree import load_tree, save_tree, write_atomically
+from lookalike.train import TrainingState
+
+
+class RunFolder:
+    """Names and formats of the files in a run folder."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    def create(self, *, overwrite: bool = False) -> None:
+        """Makes the folder.
+
+        Raises:
+            FileError: it holds a run already (unless `overwrite`), or is something else.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise FileError(f"'{self.path}' is a file; name a folder for the run")
+        if self.holds_run() and not overwrite:
+            raise FileError(
+                f"'{self.path}' holds a run already; go on with --resume, replace it with --overwrite, or name another"
+            )
+        if self.path.is_dir() and not self.holds_run() and any(self.path.iterdir()):
+            raise FileError(
+                f"'{self.path}' is a folder with other files in it; name a new folder for the run"
+            )
+        self.path.mkdir(parents=True, exist_ok=True)
+        for name in ("log.jsonl", "result.json", "report.html", "test_queries.npz"):
+            (self.path / name).unlink(missing_ok=True)
+        for file in (self.path / "training_state").glob("*"):
+            file.unlink()
+
+    def holds_run(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / "experiment.yaml").is_file()
+
+    def experiment(self) -> Experiment:
+        """The run's settings.
+
+        Raises:
+            FileError: no run here.
+        """
+        if not self.holds_run():
+            raise FileError(
+                f"'{self.path}' is no run folder (no experiment.yaml); train one with: lookalike train DATA"
+            )
+        return load_experiment(self.path / "experiment.yaml")
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Writes a JSON file, whole or not at all."""
+        text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        write_atomically(self.path / name, lambda file: file.write_text(text))
+
+    def read_json(self, name: str) -> Any:
+        """Reads a JSON file.
+
+        Raises:
+            FileError: it is missing or damaged.
+        """
+        try:
+            return json.loads((self.path / name).read_text())
+        except (OSError, ValueError) as error:
+            raise FileError(
+                f"the run '{self.path}' has no readable {name} (was it interrupted?): {error}"
+            ) from error
+
+    def log(self, record: dict[str, Any]) -> None:
+        """Adds a line to log.jsonl."""
+        with (self.path / "log.jsonl").open("a") as stream:
+            stream.write(json.dumps(record) + "\n")
+
+    def save_state(self, stage: str, state: TrainingState) -> None:
+        """Saves the training state of 'select' or 'refit'."""
+        save_tree(self.path / "training_state" / stage, state.to_tree())
+
+    def load_state(self, stage: str) -> TrainingState | None:
+        """The saved training state, or None if that stage has not been reached."""
+        file = self.path / "training_state" / stage
+        return TrainingState.from_tree(load_tree(file)) if file.with_suffix(".json").exists() else None
+
+
+def environment(device: str) -> dict[str, Any]:
+    """Versions, machine, device and command, as written into environment.json."""
+    packages = (
+        "lookalike",
+        "torch",
+        "torchvision",
+        "timm",
+        "numpy",
+        "pillow",
+        "lightning-fabric",
+        "scikit-learn",
+    )
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": sys.argv,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "device": device,
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "threads": torch.get_num_threads(),
+        "packages": {name: metadata.version(name) for name in packages},
+    }

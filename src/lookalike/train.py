@@ -1,0 +1,214 @@
+"""The training loop, readable from top to bottom; the same for the three modes.
+
+An epoch is: scale the rates, set batch norm, walk through the batches, measure the validation classes,
+keep the best, save. Everything random is a function of (seed, epoch), so a run that is resumed at the
+start of an epoch gives the same numbers as one that was never interrupted.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from lookalike.errors import TrainingError
+from lookalike.inputs import Batches, Inputs, Tail
+from lookalike.models.batch_norm import freeze_batch_norm
+from lookalike.optimizers import build_optimizer, forget, scale_rates
+from lookalike.progress import Progress
+from lookalike.schedules import lr_factor
+from lookalike.settings import TrainSettings
+from lookalike.tensor_tree import copy_of
+
+Metrics = Mapping[str, float]
+
+
+@dataclass
+class TrainingState:
+    """Everything that a resumed run needs, at the end of an epoch; `to_tree` and `from_tree` are inverse."""
+
+    epoch: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best_epoch: int = 0
+    best_metric: float = -1.0
+    best_model: dict[str, Tensor] = field(default_factory=dict)
+    model: dict[str, Tensor] = field(default_factory=dict)
+    loss: dict[str, Tensor] = field(default_factory=dict)
+    optimizer: dict[str, Any] = field(default_factory=dict)
+
+    def to_tree(self) -> dict[str, Any]:
+        """A tree for `save_tree`."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any]) -> "TrainingState":
+        """The state that `to_tree` described."""
+        return cls(**tree)
+
+    def values(self, metric: str) -> list[float]:
+        """One validation metric over the trained epochs."""
+        return [record["validation"][metric] for record in self.history if record["epoch"] > 0]
+
+
+def train(
+    tail: Tail,
+    loss: nn.Module,
+    inputs: Inputs,
+    batches: Batches,
+    settings: TrainSettings,
+    *,
+    fabric: Fabric,
+    seed: int,
+    evaluate: Callable[[], Metrics] | None,
+    state: TrainingState | None = None,
+    on_epoch: Callable[[TrainingState], None] = lambda state: None,
+    progress: Progress | None = None,
+) -> TrainingState:
+    """Trains the tail and the loss's proxies in place; ends with the weights of the best epoch.
+
+    Args:
+        evaluate: measures the validation classes with the present weights; epoch 0 is the untrained
+            start. None trains for `settings.epochs` and keeps the last epoch.
+        state: an earlier state to go on from.
+        on_epoch: called with the state after each epoch, 0 included, to save and to log.
+
+    Raises:
+        TrainingError: the loss is not finite; the message names epoch, step and pictures.
+    """
+    progress = progress or Progress()
+    epochs = settings.epochs or 0
+    model, optimizer = tail.embedder, _optimizer(tail, loss, settings)
+    if state is None:
+        state = TrainingState()
+        _finish_epoch(
+            state,
+            0,
+            {"loss": None, "lr_factor": 1.0, "seconds": 0.0},
+            model,
+            loss,
+            optimizer,
+            settings,
+            evaluate,
+        )
+        on_epoch(state)
+    else:
+        model.load_state_dict(state.model)
+        loss.load_state_dict(state.loss)
+        optimizer.load_state_dict(state.optimizer)
+    stepper = fabric.setup_optimizers(optimizer)
+    while state.epoch < epochs and not _is_over(state, settings):
+        epoch, began = state.epoch + 1, time.monotonic()
+        watched = state.values(settings.schedule.metric) if settings.schedule.name == "plateau" else []
+        factor = lr_factor(settings.schedule, epoch=epoch, epochs=epochs, metrics=watched)
+        scale_rates(optimizer, factor)
+        batches.set_epoch(epoch)
+        with torch.random.fork_rng(), progress.phase(f"epoch {epoch} of {epochs}", len(batches)) as phase:
+            torch.manual_seed(seed * 1_000_003 + epoch)
+            _set_modes(tail, loss, settings, warming=epoch <= (settings.warmup_epochs or 0))
+            total, steps = 0.0, 0
+            rows = [list(batch) for batch in batches]
+            for step, (batch, labels) in enumerate(inputs.batches(rows, epoch), start=1):
+                value = _step(tail, loss, batch, labels, fabric)
+                if not torch.isfinite(value):
+                    raise TrainingError(
+                        _not_finite(epoch, step, factor, settings, inputs.names(rows[step - 1]))
+                    )
+                if step % settings.accumulate == 0 or step == len(rows):
+                    _update(model, loss, optimizer, stepper, settings, fabric)
+                total, steps = total + float(value), steps + 1
+                phase.note(f"loss {total / steps:.3f}")
+                phase.advance()
+        record = {"loss": total / max(steps, 1), "lr_factor": factor, "seconds": time.monotonic() - began}
+        _finish_epoch(state, epoch, record, model, loss, optimizer, settings, evaluate)
+        on_epoch(state)
+    model.load_state_dict(state.best_model)
+    model.eval()
+    return state
+
+
+def _optimizer(tail: Tail, loss: nn.Module, settings: TrainSettings) -> Optimizer:
+    head = list(tail.embedder.projection.parameters())
+    return build_optimizer(
+        settings, backbone=tail.backbone_parameters(), head=head, proxies=loss.parameters()
+    )
+
+
+def _set_modes(tail: Tail, loss: nn.Module, settings: TrainSettings, *, warming: bool) -> None:
+    """Train mode, with batch norm as set in every epoch, and the backbone at rest while warming up."""
+    tail.embedder.train()
+    loss.train()
+    for parameter in tail.backbone_parameters():
+        parameter.requires_grad_(not warming)
+    if settings.batch_norm != "train":
+        freeze_batch_norm(tail.embedder, affine_trained=settings.batch_norm == "frozen" and not warming)
+
+
+def _step(tail: Tail, loss: nn.Module, batch: Tensor, labels: Tensor, fabric: Fabric) -> Tensor:
+    """Forward and backward; the loss itself is always computed in at least float32."""
+    batch, labels = fabric.to_device((batch, labels))
+    if getattr(loss, "needs_feature_maps", False):
+        with fabric.autocast():
+            maps = tail.feature_maps(batch)
+            embeddings = tail.embedder.project(tail.embedder.pool(maps))
+        value = loss(embeddings, labels, maps)
+    else:
+        with fabric.autocast():
+            embeddings = tail.embed(batch)
+        value = loss(embeddings, labels)
+    fabric.backward(value)
+    return value.detach()
+
+
+def _update(
+    model: nn.Module,
+    loss: nn.Module,
+    optimizer: Optimizer,
+    stepper: Any,
+    settings: TrainSettings,
+    fabric: Fabric,
+) -> None:
+    forget(optimizer, loss.take_replaced())  # type: ignore[operator]
+    both = nn.ModuleList([model, loss])
+    if settings.clip_value is not None:
+        fabric.clip_gradients(both, stepper, clip_val=settings.clip_value)
+    if settings.clip_norm is not None:
+        fabric.clip_gradients(both, stepper, max_norm=settings.clip_norm)
+    stepper.step()
+    stepper.zero_grad()
+
+
+def _finish_epoch(
+    state: TrainingState,
+    epoch: int,
+    record: dict[str, Any],
+    model: nn.Module,
+    loss: nn.Module,
+    optimizer: Optimizer,
+    settings: TrainSettings,
+    evaluate: Callable[[], Metrics] | None,
+) -> None:
+    """Measures, keeps the best, and brings the state up to date."""
+    validation = dict(evaluate()) if evaluate is not None else {}
+    state.epoch = epoch
+    state.history.append({"epoch": epoch, **record, "validation": validation})
+    state.model, state.loss = copy_of(model.state_dict()), copy_of(loss.state_dict())
+    state.optimizer = optimizer.state_dict()
+    if evaluate is None or validation[settings.metric] > state.best_metric:
+        state.best_epoch, state.best_model = epoch, state.model
+        state.best_metric = validation.get(settings.metric, 0.0)
+
+
+def _is_over(state: TrainingState, settings: TrainSettings) -> bool:
+    return settings.patience is not None and state.epoch - state.best_epoch >= settings.patience
+
+
+def _not_finite(epoch: int, step: int, factor: float, settings: TrainSettings, names: list[str]) -> str:
+    return (
+        f"the loss is not finite in epoch {epoch}, step {step} (rate factor {factor:g}, backbone {settings.lr}, "
+        f"head {settings.head_lr}, proxies {settings.proxy_lr}); lower the rates or set train.clip_norm; the last "
+        f"good epoch is kept; pictures of the batch: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"
+    )
