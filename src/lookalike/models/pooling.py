@@ -1,0 +1,90 @@
+"""From feature maps to one vector a picture: the pooling, and the norm that follows it.
+
+Where the papers differ most quietly is here: Proxy-Anchor adds average and maximum, ProxyNCA++ takes the
+maximum (and studies k-max), ProxyGML the average. All are pure functions of the maps.
+
+Shapes: B pictures, F channels, H x W positions.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from lookalike.checks import check_choice, look_up
+from lookalike.errors import ArgumentError
+
+
+def average(maps_BFHW: Tensor) -> Tensor:
+    """Mean over positions, (B, F)."""
+    return maps_BFHW.mean(dim=(2, 3))
+
+
+def maximum(maps_BFHW: Tensor) -> Tensor:
+    """Largest value over positions, (B, F)."""
+    return maps_BFHW.amax(dim=(2, 3))
+
+
+def average_plus_maximum(maps_BFHW: Tensor) -> Tensor:
+    """Sum of `average` and `maximum`, (B, F): what Proxy-Anchor's released code pools with."""
+    return average(maps_BFHW) + maximum(maps_BFHW)
+
+
+def k_max(maps_BFHW: Tensor, k: int) -> Tensor:
+    """Mean of the k largest values of each channel, (B, F): the maximum for k = 1, the average for k = H W.
+
+    Source: ProxyNCA++, Figure 4.
+
+    Raises:
+        ArgumentError: k is not in 1..H W.
+    """
+    positions = maps_BFHW.shape[2] * maps_BFHW.shape[3]
+    if not 1 <= k <= positions:
+        raise ArgumentError(
+            f"k-max pooling with k={k} over {maps_BFHW.shape[2]} x {maps_BFHW.shape[3]} positions; "
+            f"k must lie in 1..{positions} (larger pictures have more positions)"
+        )
+    return maps_BFHW.flatten(2).topk(k, dim=2).values.mean(dim=2)
+
+
+def concat(maps_BFHW: Tensor) -> Tensor:
+    """`average` and `maximum`, each of unit length, side by side, (B, 2 F)."""
+    parts = (average(maps_BFHW), maximum(maps_BFHW))
+    return torch.cat([functional.normalize(part, dim=1) for part in parts], dim=1)
+
+
+POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {
+    "average": average,
+    "maximum": maximum,
+    "average_plus_maximum": average_plus_maximum,
+    "concat": concat,
+}
+POOLING_NAMES = (*POOLINGS, "k_max")
+NORM_NAMES = ("none", "layer_norm", "unit")
+
+
+def pool(maps_BFHW: Tensor, pooling: str, *, k: int = 1) -> Tensor:
+    """The named pooling of feature maps, computed in float32.
+
+    Args:
+        maps_BFHW: floating, (B, F, H, W).
+        pooling: one of `POOLING_NAMES`.
+        k: how many positions `k_max` averages; not read by the others.
+    """
+    maps_BFHW = maps_BFHW.float()
+    return k_max(maps_BFHW, k) if pooling == "k_max" else look_up(POOLINGS, pooling, "pooling")(maps_BFHW)
+
+
+def pooled_width(channels: int, pooling: str) -> int:
+    """Width of the pooled vector for a backbone of `channels` channels."""
+    check_choice("pooling", pooling, POOLING_NAMES)
+    return 2 * channels if pooling == "concat" else channels
+
+
+def normed(vectors_BF: Tensor, norm: str) -> Tensor:
+    """The pooled vectors after `none`, `layer_norm` (mean 0, variance 1, no scale or shift) or `unit`."""
+    check_choice("norm", norm, NORM_NAMES)
+    if norm == "layer_norm":
+        return functional.layer_norm(vectors_BF, vectors_BF.shape[1:])
+    return functional.normalize(vectors_BF, dim=1) if norm == "unit" else vectors_BF

@@ -1,0 +1,173 @@
+"""Closed-form projections: a start worth training from, and a finish for trained features.
+
+Pictures of one class differ along directions that say nothing about the class (pose, light, background).
+Whitening by the within-class covariance shrinks exactly those; its principal directions afterwards are
+the ones along which unseen classes differ too. Shrinkage keeps directions that the training classes
+hardly vary along from being blown up.
+
+Legend: N pictures, F features, D embedding, C classes. Everything inside is float64 on the CPU; results
+are float32. A projection here is `weight @ u + bias`, to be compared by cosine.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lookalike.checks import check_at_least
+from lookalike.errors import ArgumentError
+
+
+class Linear(NamedTuple):
+    """`weight` (D, F) and `bias` (D,) of a projection, float32."""
+
+    weight: Tensor
+    bias: Tensor
+
+
+def whitened(
+    features_NF: Tensor, labels_N: Tensor, dim: int, *, shrinkage: float = 1.0, block_size: int = 4096
+) -> Linear:
+    """The `dim` principal directions of the features after whitening within classes.
+
+    With the mean g and the pooled within-class covariance W = 1/N sum (u - m_y)(u - m_y)^T, whiten by
+    S = W + shrinkage (tr W / F) I:  z = S^(-1/2) (u - g); then project z on the leading eigenvectors of its
+    covariance. Computed as the generalized eigenproblem T v = lambda S v of the total covariance T, which is
+    the same up to signs (here: the largest coefficient of each direction is positive).
+
+    Args:
+        features_NF: pooled vectors of the training pictures, (N, F).
+        labels_N: their classes, (N,) integers.
+        dim: width D of the embedding.
+        shrinkage: strength of the ridge, in units of the mean within-class variance; above 0.
+        block_size: rows handled at once.
+
+    Raises:
+        ArgumentError: shapes or values that cannot be meant, no class with two different pictures, or more
+            directions than the features span.
+    """
+    _check(features_NF, dim, block_size)
+    check_at_least("shrinkage", shrinkage, 1e-12)
+    if labels_N.shape != features_NF.shape[:1]:
+        raise ArgumentError(
+            f"labels have shape {tuple(labels_N.shape)}; expected ({len(features_NF)},), one a picture"
+        )
+    _, classes_N = torch.unique(labels_N.cpu(), return_inverse=True)
+    means_CF, counts_C = _class_means(features_NF, classes_N, block_size)
+    mean_F = (counts_C @ means_CF) / len(features_NF)
+    within_FF = _covariance(features_NF, means_CF, classes_N, block_size)
+    trace = float(within_FF.trace())
+    if trace <= 1e-14 * float(means_CF.square().sum() + 1e-300):
+        raise ArgumentError(
+            f"no class among {len(counts_C)} has two different pictures, so there is nothing to whiten "
+            "within classes; start from 'pca' instead"
+        )
+    between_CF = (means_CF - mean_F) * (counts_C / len(features_NF)).sqrt()[:, None]
+    total_FF = within_FF + between_CF.T @ between_CF
+    width = features_NF.shape[1]
+    shrunk_FF = within_FF + shrinkage * trace / width * torch.eye(width, dtype=torch.float64)
+    lower_FF = torch.linalg.cholesky(shrunk_FF)
+    half_FF = torch.linalg.solve_triangular(lower_FF, total_FF, upper=False)
+    whitened_FF = torch.linalg.solve_triangular(lower_FF, half_FF.T, upper=False)
+    directions_FD = _principal(whitened_FF, dim, len(features_NF))
+    weight_DF = torch.linalg.solve_triangular(lower_FF.T, directions_FD, upper=True).T
+    return _about(mean_F, weight_DF)
+
+
+def pca(features_NF: Tensor, dim: int, *, block_size: int = 4096) -> Linear:
+    """Projection on the `dim` principal directions, about the mean."""
+    _check(features_NF, dim, block_size)
+    one_class = torch.zeros(len(features_NF), dtype=torch.long)
+    mean_1F, _ = _class_means(features_NF, one_class, block_size)
+    covariance_FF = _covariance(features_NF, mean_1F, one_class, block_size)
+    return _about(mean_1F[0], _principal(covariance_FF, dim, len(features_NF)).T)
+
+
+def identity(features: int, dim: int) -> Linear:
+    """The embedding is the pooled vector itself."""
+    if dim != features:
+        raise ArgumentError(
+            f"start 'identity' needs embedding_dim = {features}, the width of the pooled vector, not {dim}; "
+            "or start from 'pca' or 'whitened'"
+        )
+    return Linear(torch.eye(dim), torch.zeros(dim))
+
+
+def random(features: int, dim: int, generator: torch.Generator, *, init: str = "uniform") -> Linear:
+    """A random projection.
+
+    Args:
+        features: width of the pooled vector.
+        dim: width of the embedding.
+        generator: the only source of randomness.
+        init: "uniform", weight and bias in +-1/sqrt(features), torch's own for a linear layer; or "kaiming",
+            normal with standard deviation sqrt(2 / dim) (fan-out) and no bias, as Proxy-Anchor's code has it.
+    """
+    if init == "uniform":
+        bound = features**-0.5
+        weight = (torch.rand(dim, features, generator=generator) * 2 - 1) * bound
+        return Linear(weight, (torch.rand(dim, generator=generator) * 2 - 1) * bound)
+    if init == "kaiming":
+        weight = torch.randn(dim, features, generator=generator) * (2 / dim) ** 0.5
+        return Linear(weight, torch.zeros(dim))
+    raise ArgumentError(f"init is '{init}' (one of: uniform, kaiming)")
+
+
+def composed(first: Linear, second: Linear) -> Linear:
+    """One projection that does `first`, then `second`: folds a finish on embeddings into the layer."""
+    weight = second.weight.double() @ first.weight.double()
+    bias = second.weight.double() @ first.bias.double() + second.bias.double()
+    return Linear(weight.float(), bias.float())
+
+
+def _check(features_NF: Tensor, dim: int, block_size: int) -> None:
+    if features_NF.ndim != 2 or len(features_NF) == 0:
+        raise ArgumentError(
+            f"features have shape {tuple(features_NF.shape)}; expected (N, F) with N at least 1"
+        )
+    check_at_least("dim", dim, 1)
+    check_at_least("block_size", block_size, 1)
+
+
+def _rows(features_NF: Tensor, start: int, block_size: int) -> Tensor:
+    return features_NF[start : start + block_size].detach().cpu().double()
+
+
+def _class_means(features_NF: Tensor, classes_N: Tensor, block_size: int) -> tuple[Tensor, Tensor]:
+    counts_C = torch.bincount(classes_N).double()
+    sums_CF = torch.zeros(len(counts_C), features_NF.shape[1], dtype=torch.float64)
+    for start in range(0, len(features_NF), block_size):
+        rows = _rows(features_NF, start, block_size)
+        if not bool(torch.isfinite(rows).all()):
+            raise ArgumentError(f"features are not finite in rows {start}..{start + len(rows) - 1}")
+        sums_CF.index_add_(0, classes_N[start : start + block_size], rows)
+    return sums_CF / counts_C[:, None], counts_C
+
+
+def _covariance(features_NF: Tensor, means_CF: Tensor, classes_N: Tensor, block_size: int) -> Tensor:
+    """1/N sum of outer products of rows less the mean of their class, (F, F)."""
+    width = features_NF.shape[1]
+    sum_FF = torch.zeros(width, width, dtype=torch.float64)
+    for start in range(0, len(features_NF), block_size):
+        residual = _rows(features_NF, start, block_size) - means_CF[classes_N[start : start + block_size]]
+        sum_FF.addmm_(residual.T, residual)
+    return sum_FF / len(features_NF)
+
+
+def _principal(covariance_FF: Tensor, dim: int, pictures: int) -> Tensor:
+    """Leading eigenvectors as columns, (F, dim), each with its largest coefficient positive."""
+    values_F, vectors_FF = torch.linalg.eigh((covariance_FF + covariance_FF.T) / 2)
+    rank = int((values_F > values_F[-1].clamp_min(0) * 1e-12).sum())
+    if dim > rank:
+        raise ArgumentError(
+            f"dim {dim} is more than the {rank} directions that {pictures} pictures of {len(covariance_FF)} "
+            f"features span; lower embedding_dim to {rank} or give more pictures"
+        )
+    leading_FD = vectors_FF[:, -dim:].flip(1)
+    largest = leading_FD.abs().argmax(dim=0)
+    signed_FD: Tensor = leading_FD * leading_FD.gather(0, largest[None]).sign()
+    return signed_FD
+
+
+def _about(mean_F: Tensor, weight_DF: Tensor) -> Linear:
+    return Linear(weight_DF.float(), -(weight_DF @ mean_F).float())
