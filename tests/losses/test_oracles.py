@@ -40,6 +40,55 @@ def ours(record: dict, classes: int) -> tuple[str, dict, float]:
             temperature = 1 / (s["scaling_x"] * s["scaling_p"])
             settings = {"temperature": temperature, "include_positive": True, "label_smoothing": smoothing}
             return "proxy_nca", settings, factor
+        case "normsoftmax":
+            return "norm_softmax", {"temperature": s["temperature"]}, 1
+        case "softtriple":
+            return (
+                "soft_triple",
+                {
+                    "centers_per_class": s["K"],
+                    "scale": s["la"],
+                    "gamma": s["gamma"],
+                    "margin": s["margin"],
+                    "center_weight": s["tau"],
+                },
+                1,
+            )
+        case "proxygml":
+            settings = {
+                "proxies_per_class": s["N"],
+                "neighbor_ratio": s["r"],
+                "regularizer_weight": s["weight_lambda"],
+            }
+            if "official" in record["implementation"]:
+                settings["mask"] = "nonzero"
+            if "bonus 1" in record["implementation"]:
+                settings["positive_bonus"] = 1.0
+            return "proxy_gml", settings, 1
+        case "contrastive":
+            return (
+                "contrastive",
+                {"positive_margin": s["pos_margin"], "negative_margin": s["neg_margin"]},
+                1,
+            )
+        case "triplet_semihard":
+            return "triplet_semihard", s, 1
+        case "triplet_all":
+            return "triplet", s, 1
+        case "multi_similarity":
+            return "multi_similarity", s, 1
+        case "margin":
+            return "margin", {**s, "sampling": "all"}, 1
+        case "npairs":
+            return "n_pairs", {"l2_weight": 0}, 1
+        case "lifted_structure":
+            return (
+                "lifted_structure",
+                {"negative_margin": s["neg_margin"], "positive_margin": s["pos_margin"]},
+                1,
+            )
+        case "ranked_list":
+            return "ranked_list", {"negative_temperature": 5}, 1
         case other:
             raise AssertionError(f"no loss of ours for '{other}'")
 

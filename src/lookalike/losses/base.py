@@ -45,9 +45,9 @@ def _normal(std: float, rows: int, dim: int, generator: Generator | None) -> Ten
     return torch.randn(rows, dim, generator=generator, device=device) * std
 
 
-def _uniform(rows: int, dim: int, generator: Generator | None) -> Tensor:
+def _uniform(bound: float, rows: int, dim: int, generator: Generator | None) -> Tensor:
     device = generator.device if generator else "cpu"
-    return (torch.rand(rows, dim, generator=generator, device=device) * 2 - 1) / math.sqrt(dim)
+    return (torch.rand(rows, dim, generator=generator, device=device) * 2 - 1) * bound
 
 
 # Only the direction of a proxy enters a loss, but its length sets how far one optimizer step turns it.
@@ -56,7 +56,9 @@ PROXY_INITS: dict[str, Callable[[int, int, Generator | None], Tensor]] = {
     "randn/8": lambda rows, dim, g: _normal(1 / 8, rows, dim, g),  # ProxyNCA and ProxyNCA++ code
     "kaiming": lambda rows, dim, g: _normal(math.sqrt(2 / rows), rows, dim, g),  # fan-out, Proxy-Anchor code
     "xavier": lambda rows, dim, g: _normal(math.sqrt(2 / (rows + dim)), rows, dim, g),
-    "uniform": _uniform,  # within 1/sqrt(D) of 0, NormSoftmax code
+    "uniform": lambda rows, dim, g: _uniform(1 / math.sqrt(dim), rows, dim, g),  # NormSoftmax code
+    # SoftTriple and ProxyGML code
+    "kaiming_uniform": lambda rows, dim, g: _uniform(1 / math.sqrt(rows), rows, dim, g),
     "class_mean": lambda rows, dim, g: _normal(1, rows, dim, g),  # until initialize_proxies_at_class_means
 }
 

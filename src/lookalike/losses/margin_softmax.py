@@ -1,0 +1,95 @@
+"""CosFace and ArcFace: classification on the unit sphere that asks the own class to win by a margin.
+
+CosFace takes the margin off the cosine, ArcFace adds it to the angle.
+
+Sources: Wang et al., "CosFace: Large Margin Cosine Loss for Deep Face Recognition", CVPR 2018; Deng et al.,
+"ArcFace: Additive Angular Margin Loss for Deep Face Recognition", CVPR 2019.
+"""
+
+import math
+
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+from lookalike.checks import check_at_least, check_between, check_positive
+from lookalike.losses.base import ProxyLoss
+
+
+def cos_face(sims_BC: Tensor, labels_B: Tensor, *, margin: float, scale: float) -> Tensor:
+    """Mean cross-entropy of scale * (s_c - margin*[c = y])."""
+    own_B1 = sims_BC.gather(1, labels_B[:, None])
+    return F.cross_entropy(scale * sims_BC.scatter(1, labels_B[:, None], own_B1 - margin), labels_B)
+
+
+def arc_face(sims_BC: Tensor, labels_B: Tensor, *, margin: float, scale: float) -> Tensor:
+    """Mean cross-entropy of scale * s_c, where the own cosine is that of its angle plus the margin.
+
+    An angle that the margin would carry past pi gets s - margin*sin(margin) instead, which keeps falling. The
+    sine is held off 0, so that an embedding on its proxy has a finite gradient.
+    """
+    own_B1 = sims_BC.gather(1, labels_B[:, None])
+    sine_B1 = (1 - own_B1**2).clamp_min(1e-12).sqrt()
+    turned_B1 = own_B1 * math.cos(margin) - sine_B1 * math.sin(margin)
+    moved_B1 = torch.where(own_B1 >= -math.cos(margin), turned_B1, own_B1 - margin * math.sin(margin))
+    return F.cross_entropy(scale * sims_BC.scatter(1, labels_B[:, None], moved_B1), labels_B)
+
+
+class CosFace(ProxyLoss):
+    """CosFace: mean_i -log softmax_c(scale*(s_ic - margin*[c = y_i]))[y_i].
+
+    Args:
+        margin: m in the paper, taken off the own cosine.
+        scale: s in the paper.
+        proxy_init, generator: see `ProxyLoss`.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        *,
+        margin: float = 0.35,
+        scale: float = 64.0,
+        proxy_init: str = "xavier",
+        generator: Generator | None = None,
+    ) -> None:
+        check_at_least("margin", margin, 0)
+        check_positive("scale", scale)
+        super().__init__(num_classes, embedding_dim, proxy_init=proxy_init, generator=generator)
+        self.margin = margin
+        self.scale = scale
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        labels = self.checked(embeddings, labels)
+        return cos_face(self.similarities(embeddings), labels, margin=self.margin, scale=self.scale)
+
+
+class ArcFace(ProxyLoss):
+    """ArcFace: mean_i -log softmax_c(scale*cos(angle_ic + margin*[c = y_i]))[y_i].
+
+    Args:
+        margin: m in the paper, in radians, 0 to pi/2.
+        scale: s in the paper.
+        proxy_init, generator: see `ProxyLoss`.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        *,
+        margin: float = 0.5,
+        scale: float = 64.0,
+        proxy_init: str = "xavier",
+        generator: Generator | None = None,
+    ) -> None:
+        check_between("margin (radians)", margin, 0, math.pi / 2)
+        check_positive("scale", scale)
+        super().__init__(num_classes, embedding_dim, proxy_init=proxy_init, generator=generator)
+        self.margin = margin
+        self.scale = scale
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        labels = self.checked(embeddings, labels)
+        return arc_face(self.similarities(embeddings), labels, margin=self.margin, scale=self.scale)

@@ -1,0 +1,153 @@
+"""ProxyGML: each sample is classified by its nearest proxies only, through a graph of samples and proxies.
+
+Of all P proxies a sample keeps its k nearest, its own class's first; their cosines, summed by class, are the
+logits of a softmax over the classes that have a selected proxy. A regularizer classifies every proxy by all
+proxies. The selection itself is not differentiated: other proxies get no gradient from the sample.
+
+Source: Zhu, Yang, Deng, Liu and Fu, "Fewer is More: A Deep Graph Metric Learning Perspective Using Fewer
+Proxies", NeurIPS 2020.
+"""
+
+import math
+
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+from lookalike.checks import check_at_least, check_between, check_choice, check_positive
+from lookalike.losses.base import ProxyLoss, full_precision, unit_rows
+
+ALWAYS = 4.0  # a bonus above any difference of cosines
+
+
+def selected_proxies(
+    sims_BP: Tensor, labels_B: Tensor, *, proxies_per_class: int, neighbors: int, positive_bonus: float | None
+) -> Tensor:
+    """Which proxies (B, P) each sample keeps: the `neighbors` largest of cosine + bonus for the own class."""
+    with torch.no_grad():
+        class_P = torch.arange(sims_BP.shape[1], device=sims_BP.device) // proxies_per_class
+        bonus = ALWAYS if positive_bonus is None else positive_bonus
+        ranking_BP = sims_BP + bonus * (class_P == labels_B[:, None])
+        nearest_Bk = ranking_BP.topk(neighbors, dim=1).indices
+        return torch.zeros_like(sims_BP, dtype=torch.bool).scatter_(1, nearest_Bk, True)
+
+
+def proxy_gml(
+    sims_BP: Tensor,
+    labels_B: Tensor,
+    *,
+    proxies_per_class: int,
+    neighbors: int,
+    scale: float,
+    positive_bonus: float | None,
+    mask: str,
+) -> Tensor:
+    """Mean over the batch of -log of the masked softmax of summed selected cosines, at the own class."""
+    selected_BP = selected_proxies(
+        sims_BP,
+        labels_B,
+        proxies_per_class=proxies_per_class,
+        neighbors=neighbors,
+        positive_bonus=positive_bonus,
+    )
+    by_class = (len(sims_BP), -1, proxies_per_class)
+    sums_BC = (sims_BP * selected_BP).view(by_class).sum(dim=2)
+    logits_BC = scale * sums_BC
+    own_B1 = labels_B[:, None]
+    if mask == "selected":
+        in_graph_BC = selected_BP.view(by_class).any(dim=2).scatter(1, own_B1, True)
+        return F.cross_entropy(logits_BC.masked_fill(~in_graph_BC, -torch.inf), labels_B)
+    in_graph_BC = sums_BC.detach() != 0
+    logits_BC = logits_BC.masked_fill(~in_graph_BC, -torch.inf)
+    floor_B1 = logits_BC.new_full((len(logits_BC), 1), math.log(1e-8))
+    log_share_B = logits_BC.gather(1, own_B1)[:, 0] - torch.cat([logits_BC, floor_B1], dim=1).logsumexp(dim=1)
+    floor_B = torch.full_like(log_share_B, math.log(1e-20))
+    return -torch.logaddexp(log_share_B, floor_B).mean()
+
+
+def proxy_regularizer(proxies_PD: Tensor, *, proxies_per_class: int) -> Tensor:
+    """Mean over all proxies of the cross-entropy of their cosines, itself included, summed by class.
+
+    The sum over a class is taken before the product, so the memory is P*C, not P*P.
+    """
+    with full_precision(proxies_PD):
+        unit_PD = unit_rows(proxies_PD)
+        sums_CD = unit_PD.view(-1, proxies_per_class, unit_PD.shape[1]).sum(dim=1)
+        class_P = torch.arange(len(sums_CD), device=unit_PD.device).repeat_interleave(proxies_per_class)
+        return F.cross_entropy(unit_PD @ sums_CD.T, class_P)
+
+
+class ProxyGML(ProxyLoss):
+    """ProxyGML: L = mean_i -log P_{i,y_i} + regularizer_weight * regularizer.
+
+    I_i = the k = ceil(r*C*N) proxies with the largest s_ij + bonus*[class j = y_i]
+    Z_ic = sum over I_i and class c of s_ij,   P_i = softmax of scale*Z_i over the classes in the graph
+
+    Args:
+        proxies_per_class: N.
+        neighbor_ratio: r. With k = N (r at most 1/C) only the sample's own proxies are left, and this part of
+            the loss and its gradient are 0; with k < N not even all of these are kept.
+        regularizer_weight: lambda in the paper; 0 in the authors' command for SOP.
+        scale: multiplies the sums; 1 in the paper, and 20 for SOP in a line of the authors' code that is
+            commented out. With N proxies a class the sums reach N, which is what sharpens the softmax.
+        positive_bonus: None keeps every positive proxy (k permitting), as the authors' code does with a bonus
+            of 1000; the paper adds 1, which a negative can still outrank.
+        mask: which classes are in the graph: "selected", those with a selected proxy and the own class; or
+            "nonzero", those whose summed cosines are not exactly 0, with 1e-8 and 1e-20 added in the softmax
+            and the logarithm, as in the authors' code.
+        proxy_init, generator: see `ProxyLoss`; the authors draw uniformly within 1/sqrt(P) of 0.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        *,
+        proxies_per_class: int = 12,
+        neighbor_ratio: float = 0.05,
+        regularizer_weight: float = 0.3,
+        scale: float = 1.0,
+        positive_bonus: float | None = None,
+        mask: str = "selected",
+        proxy_init: str = "kaiming_uniform",
+        generator: Generator | None = None,
+    ) -> None:
+        check_positive("neighbor_ratio", neighbor_ratio)
+        check_between("neighbor_ratio", neighbor_ratio, 0, 1)
+        check_at_least("regularizer_weight", regularizer_weight, 0)
+        check_positive("scale", scale)
+        check_at_least("positive_bonus", ALWAYS if positive_bonus is None else positive_bonus, 0)
+        check_choice("mask", mask, ("selected", "nonzero"))
+        super().__init__(
+            num_classes,
+            embedding_dim,
+            proxies_per_class=proxies_per_class,
+            proxy_init=proxy_init,
+            generator=generator,
+        )
+        self.neighbor_ratio = neighbor_ratio
+        self.regularizer_weight = regularizer_weight
+        self.scale = scale
+        self.positive_bonus = positive_bonus
+        self.mask = mask
+
+    @property
+    def neighbors(self) -> int:
+        """k = ceil(r*C*N), not moved by rounding of the product."""
+        return max(1, math.ceil(self.neighbor_ratio * len(self.proxies) - 1e-9))
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        labels = self.checked(embeddings, labels)
+        value = proxy_gml(
+            self.similarities(embeddings),
+            labels,
+            proxies_per_class=self.proxies_per_class,
+            neighbors=self.neighbors,
+            scale=self.scale,
+            positive_bonus=self.positive_bonus,
+            mask=self.mask,
+        )
+        if self.regularizer_weight == 0:
+            return value
+        regularizer = proxy_regularizer(self.proxies, proxies_per_class=self.proxies_per_class)
+        return value + self.regularizer_weight * regularizer
