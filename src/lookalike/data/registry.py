@@ -1,0 +1,75 @@
+"""Names for data sets on this machine: built-in ones, and those that `lookalike data add` registered."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from lookalike.data.readers.archives import cache_folder
+from lookalike.data.table import LabeledImages
+from lookalike.errors import ArgumentError, FileError
+
+
+@dataclass(frozen=True)
+class Registered:
+    """Where a named data set lies, how it is read, and what it held when it was added."""
+
+    path: str
+    layout: str | None
+    pictures: int
+    classes: int
+    digest: str
+
+
+def _glyphs() -> LabeledImages:
+    from lookalike.data.glyphs import draw_glyphs
+
+    return draw_glyphs()
+
+
+BUILT_IN: dict[str, Callable[[], LabeledImages]] = {"glyphs": _glyphs}
+
+
+def registered() -> dict[str, Registered]:
+    """Data sets added on this machine, by name.
+
+    Raises:
+        FileError: the list of names is damaged.
+    """
+    file = _file()
+    if not file.is_file():
+        return {}
+    try:
+        entries = json.loads(file.read_text(encoding="utf-8"))
+        return {name: Registered(**entry) for name, entry in entries.items()}
+    except (ValueError, TypeError, AttributeError, OSError) as error:
+        raise FileError(
+            f"{file}: the list of data sets is damaged ({error}); delete it and add them again"
+        ) from error
+
+
+def register(name: str, path: Path, table: LabeledImages, layout: str | None = None) -> Registered:
+    """Makes `name` stand for the data set at `path`; an earlier entry of that name is replaced.
+
+    Raises:
+        ArgumentError: the name is built in, or looks like a path.
+    """
+    if name in BUILT_IN:
+        raise ArgumentError(f"'{name}' is built in; choose another name")
+    if not name or any(sign in name for sign in "/\\.") or name != name.strip():
+        raise ArgumentError(f"'{name}' cannot name a data set; use letters, digits, '-' and '_'")
+    entry = Registered(str(path.absolute()), layout, len(table), table.num_classes, table.digest())
+    entries = {**registered(), name: entry}
+    file = _file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".partial")
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        json.dump({key: asdict(value) for key, value in sorted(entries.items())}, stream, indent=1)
+    os.replace(temporary, file)
+    return entry
+
+
+def _file() -> Path:
+    return cache_folder() / "datasets.json"

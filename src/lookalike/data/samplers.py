@@ -1,0 +1,235 @@
+"""Which pictures form a batch: random, or class-balanced (`classes` x `per_class`).
+
+Both are pure functions of (seed, epoch), whatever the number of loader processes. With several ranks all
+compute the same global batch and each takes its own disjoint, equally large part. Give them to a DataLoader
+as `batch_sampler`; the batch size is stated once, here, and is the global one.
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch.utils.data import Sampler
+
+from lookalike.checks import check_at_least, check_choice
+from lookalike.data.table import Ints
+from lookalike.errors import ArgumentError
+
+WEIGHTINGS = ("even", "sqrt")
+
+
+class RandomBatches(Sampler[list[int]]):
+    """All pictures in random order.
+
+    With `drop_last` every batch has exactly `batch_size` pictures and the rest of the epoch's order is not
+    used in that epoch. Without it the pictures are spread over ceil(N / batch_size) batches that differ by
+    at most one picture, so that no epoch ends on a tiny batch.
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[int] | npt.NDArray[Any],
+        *,
+        batch_size: int,
+        seed: int = 0,
+        drop_last: bool = False,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        self.labels = _labels(labels)
+        check_at_least("batch_size", batch_size, 1)
+        _check_ranks(rank, world_size, "batch_size", batch_size)
+        if drop_last and batch_size > len(self.labels):
+            raise ArgumentError(
+                f"batches of {batch_size} with drop_last need {batch_size} pictures, the data has "
+                f"{len(self.labels)}; use batch_size {len(self.labels)} or less, or drop_last false"
+            )
+        if len(self.labels) < world_size:
+            raise ArgumentError(f"{len(self.labels)} pictures cannot be shared by {world_size} ranks")
+        self.batch_size = batch_size
+        self.seed = seed
+        self.drop_last = drop_last
+        self.rank = rank
+        self.world_size = world_size
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the order of epoch `epoch`."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        count = len(self.labels)
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        order = np.random.default_rng((self.seed, self.epoch)).permutation(len(self.labels))
+        if self.drop_last:
+            order = order[: len(self) * self.batch_size]
+        for batch in np.array_split(order, len(self)):
+            short = -len(batch) % self.world_size
+            whole = np.concatenate([batch, order[:short]]) if short else batch
+            yield whole[self.rank :: self.world_size].tolist()
+
+    def plan(self) -> npt.NDArray[np.float64]:
+        """Expected draws of each class in an epoch, shape (C,)."""
+        counts = np.bincount(self.labels).astype(np.float64)
+        used = len(self) * self.batch_size / len(self.labels) if self.drop_last else 1.0
+        return counts * used
+
+
+class BalancedBatches(Sampler[list[int]]):
+    """Batches of `classes` distinct classes with `per_class` pictures each.
+
+    An epoch uses every picture at least once. Inside a batch no picture repeats, unless its class has fewer
+    than `per_class`. A class with n pictures appears at least ceil(n / per_class) times; an epoch has as many
+    batches as that takes, and the places left over go to the classes drawn least: `weighting='even'` makes
+    the draws per class as equal as they can be, `'sqrt'` as proportional as they can be to the square root of
+    the class's size (a middle way for long tails). `plan()` says what results.
+
+    Args:
+        labels: (N,), each picture's class; absent class numbers are ignored.
+        classes, per_class: shape of the global batch.
+        seed: with the epoch, chooses the batches.
+        rank, world_size: rank r takes `classes / world_size` of the classes of each batch.
+
+    Raises:
+        ArgumentError: more classes asked than there are, or not divisible by the ranks; with the remedy.
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[int] | npt.NDArray[Any],
+        *,
+        classes: int,
+        per_class: int,
+        seed: int = 0,
+        weighting: str = "even",
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        self.labels = _labels(labels)
+        check_at_least("classes", classes, 1)
+        check_at_least("per_class", per_class, 1)
+        check_choice("weighting", weighting, WEIGHTINGS)
+        _check_ranks(rank, world_size, "classes", classes)
+        self._class_ids, sizes = np.unique(self.labels, return_counts=True)
+        if classes > len(self._class_ids):
+            raise ArgumentError(_too_many(classes, per_class, len(self._class_ids)))
+        by_class = np.argsort(self.labels, kind="stable")
+        self._members = np.split(by_class, np.cumsum(sizes)[:-1])
+        self.classes = classes
+        self.per_class = per_class
+        self.batch_size = classes * per_class
+        self.seed = seed
+        self.rank = rank
+        self.world_size = world_size
+        self.epoch = 0
+        self._appearances = _appearances(sizes, classes, per_class, weighting)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the batches of epoch `epoch`."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return int(self._appearances.sum()) // self.classes
+
+    def __iter__(self) -> Iterator[list[int]]:
+        draws = np.random.default_rng((self.seed, self.epoch))
+        queues = [_Queue(members, self.per_class, draws) for members in self._members]
+        mine = slice(self.rank, None, self.world_size)
+        left = self._appearances.copy()
+        for batches_left in range(len(self), 0, -1):
+            chosen = _choose(left, batches_left, self.classes, draws)
+            left[chosen] -= 1
+            pictures = [queues[c].take() for c in chosen.tolist()]
+            yield [i for group in pictures[mine] for i in group]
+
+    def plan(self) -> npt.NDArray[np.float64]:
+        """Draws of each class in an epoch, shape (C,)."""
+        result = np.zeros(int(self.labels.max()) + 1)
+        result[self._class_ids] = self._appearances * self.per_class
+        return result
+
+
+def _appearances(sizes: Ints, classes: int, per_class: int, weighting: str) -> Ints:
+    """How often each class appears in an epoch: enough for all its pictures, at most once a batch."""
+    least = -(-sizes // per_class)
+    batches = max(-(-int(least.sum()) // classes), int(least.max()))
+    weights = np.sqrt(sizes) if weighting == "sqrt" else np.ones(len(sizes))
+    result: Ints = least.astype(np.int64)
+    heap = [((n + 1) / w, c) for c, (n, w) in enumerate(zip(least, weights, strict=True)) if n < batches]
+    heapq.heapify(heap)
+    for _ in range(batches * classes - int(least.sum())):
+        _, c = heapq.heappop(heap)
+        result[c] += 1
+        if result[c] < batches:
+            heapq.heappush(heap, ((result[c] + 1) / weights[c], c))
+    return result
+
+
+def _choose(left: Ints, batches_left: int, classes: int, draws: np.random.Generator) -> Ints:
+    """`classes` distinct classes, class c with probability left[c] / batches_left.
+
+    The appearances left sum to classes * batches_left and none exceeds batches_left. Laid end to end in
+    random order, points one `batches_left` apart hit each class at most once, and surely one that must
+    appear in every batch left: the invariant holds for the next batch.
+    """
+    order = draws.permutation(len(left))
+    ends = np.cumsum(left[order])
+    points = draws.integers(batches_left) + batches_left * np.arange(classes)
+    chosen: Ints = order[np.searchsorted(ends, points, side="right")]
+    return draws.permutation(chosen)
+
+
+class _Queue:
+    """Pictures of one class: each once in random order, then again in a new order, in groups of `size`."""
+
+    def __init__(self, members: Ints, size: int, draws: np.random.Generator) -> None:
+        self._members = members
+        self._size = size
+        self._draws = draws
+        self._waiting: list[int] = []
+
+    def take(self) -> list[int]:
+        group: list[int] = []
+        while len(group) < self._size:
+            if not self._waiting:
+                again = self._draws.permutation(self._members).tolist()
+                taken = set(group)
+                # popped from the end: pictures that this group has already come last
+                self._waiting = [i for i in again if i in taken] + [i for i in again if i not in taken]
+            group.append(self._waiting.pop())
+        return group
+
+
+def _labels(labels: Sequence[int] | npt.NDArray[Any]) -> Ints:
+    array = np.asarray(labels)
+    if array.ndim != 1 or not len(array) or not np.issubdtype(array.dtype, np.integer):
+        raise ArgumentError(f"labels must be a non-empty row of integers, got {array.dtype} {array.shape}")
+    if array.min() < 0:
+        raise ArgumentError(f"label {array.min()} of picture {int(array.argmin())} is below 0")
+    return array.astype(np.int64)
+
+
+def _check_ranks(rank: int, world_size: int, what: str, value: int) -> None:
+    check_at_least("world_size", world_size, 1)
+    if not 0 <= rank < world_size:
+        raise ArgumentError(f"rank is {rank}; it must be in 0..{world_size - 1}")
+    if value % world_size:
+        raise ArgumentError(
+            f"{what} is {value}, which {world_size} ranks cannot share equally; use {what} "
+            f"{max(1, value // world_size) * world_size}"
+        )
+
+
+def _too_many(classes: int, per_class: int, available: int) -> str:
+    batch = classes * per_class
+    advice = f"use batch {available * per_class} (classes={available}, per_class={per_class})"
+    for wider in range(per_class + 1, batch + 1):
+        if batch % wider == 0 and batch // wider <= available:
+            advice += f" or keep batch {batch} with per_class {wider} (classes={batch // wider})"
+            break
+    asked = f"batches of {classes} classes x {per_class} need {classes} classes"
+    return f"{asked}, the data has {available}; {advice}"

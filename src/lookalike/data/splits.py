@@ -1,0 +1,204 @@
+"""Cuts a table by classes, so that what is tested was never seen in training.
+
+A `ClassSplit` asserts that its sides share no class and no file: a leak cannot be built by accident. Which
+classes are held out depends on the seed and the class names alone, not on a random generator's version, the
+order of the files or the machine.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from lookalike.checks import check_at_least, check_choice
+from lookalike.data.table import Ints, LabeledImages
+from lookalike.errors import ArgumentError, DataError
+
+SOURCES = ("auto", "named", "hold_out")
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSplit:
+    """Two tables that share no class (by name) and no file; unpacks as `kept, held = split`.
+
+    Raises:
+        DataError: on building, if they do; the message names the first class or file.
+    """
+
+    kept: LabeledImages
+    held: LabeledImages
+
+    def __post_init__(self) -> None:
+        _check_disjoint(self.kept, self.held)
+
+    def __iter__(self) -> Iterator[LabeledImages]:
+        return iter((self.kept, self.held))
+
+    def digest(self) -> str:
+        """SHA-256 of which pictures and classes lie on which side; equal splits have equal digests."""
+        return _digest(self.kept, self.held)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Train, validation and test tables, no class in two of them; `source` says where the test classes
+    come from: 'named' by the data itself, or 'hold_out'.
+    """
+
+    train: LabeledImages
+    validation: LabeledImages
+    test: LabeledImages
+    fit: LabeledImages
+    source: str
+
+    def __post_init__(self) -> None:
+        _check_disjoint(self.train, self.validation)
+        _check_disjoint(self.fit, self.test)
+
+    def digest(self) -> str:
+        """SHA-256 of which pictures and classes lie in which part."""
+        return _digest(self.train, self.validation, self.test)
+
+
+def hold_out_classes(table: LabeledImages, share: float = 0.15, seed: int = 0) -> ClassSplit:
+    """Holds out about `share` of the classes, at least 2, leaving at least 2.
+
+    Classes are ordered by SHA-256 of "seed:name"; the first ones are held. Adding a class to the data
+    therefore moves few others. Held classes without any picture pair cannot be scored, so when no held class
+    has two pictures the split is refused.
+
+    Raises:
+        ArgumentError: `share` is not between 0 and 1.
+        DataError: fewer than 4 classes, or nothing held that could be scored.
+    """
+    if not 0 < share < 1:
+        raise ArgumentError(f"share of held-out classes is {share}; it must lie between 0 and 1")
+    classes = np.unique(table.labels)
+    if len(classes) < 4:
+        raise DataError(
+            f"{table.name} has {len(classes)} classes; holding out classes needs at least 4 (2 to train, 2 "
+            "to test); add classes, or name the parts in a split column"
+        )
+    held_count = min(max(2, round(share * len(classes))), len(classes) - 2)
+    ordered = sorted(classes.tolist(), key=lambda c: _hash_of(seed, table.class_names[c]))
+    held = np.array(sorted(ordered[:held_count]))
+    if table.class_counts()[held].max() < 2:
+        raise DataError(
+            f"{table.name}: none of the {held_count} held-out classes has two pictures, none can be scored; "
+            "raise the share, try another seed, or give classes more pictures"
+        )
+    return _cut(table, held)
+
+
+def half_split(table: LabeledImages) -> ClassSplit:
+    """The papers' protocol: the first floor(C/2) classes train, the others test."""
+    check_at_least(f"number of classes of {table.name}", table.num_classes, 2)
+    return _cut(table, np.arange(table.num_classes // 2, table.num_classes))
+
+
+def two_stage_halves(train: LabeledImages) -> ClassSplit:
+    """ProxyNCA++'s first stage: of the training classes, the first floor(C/2) train, the others validate.
+
+    CUB 50/50, Cars 49/49, SOP 5,659/5,659, In-Shop 1,998/1,999.
+    """
+    return half_split(train)
+
+
+def class_folds(train: LabeledImages, folds: int = 4) -> tuple[ClassSplit, ...]:
+    """The Reality Check's class folds of the h training classes, unshuffled.
+
+    floor(h/folds) classes validate; fold p starts at class floor(p*h/folds), the training block first and
+    the validation block after it, wrapping around. CUB (h=100): 75/25, validation 75-99, 0-24, 25-49, 50-74.
+    Cars (h=98): 74/24, validation 74-97, 0-23, 25-48, 49-72: classes 24 and 73 never validate.
+    """
+    check_at_least("folds", folds, 2)
+    h = train.num_classes
+    if h < 2 * folds:
+        raise DataError(
+            f"{train.name} has {h} classes; {folds} folds need at least {2 * folds}; ask for fewer"
+        )
+    validating = h // folds
+    result = []
+    for p in range(folds):
+        start = p * h // folds + (h - validating)
+        result.append(_cut(train, np.sort(np.arange(start, start + validating) % h)))
+    return tuple(result)
+
+
+def named_split(table: LabeledImages) -> ClassSplit:
+    """The data's own split: everything but 'test' is kept, 'test' is held.
+
+    Raises:
+        DataError: no such split, or its sides share classes (a split for classification).
+    """
+    held = table.part("test")
+    assert table.split is not None
+    return ClassSplit(table.rows(table.split != "test").present(), held)
+
+
+def three_way(
+    table: LabeledImages,
+    *,
+    test_share: float = 0.2,
+    validation_share: float = 0.15,
+    seed: int = 0,
+    source: str = "auto",
+) -> Parts:
+    """Train, validation and test tables: the way every run cuts its data.
+
+    Args:
+        table: the whole data set.
+        test_share: share of the classes that test, where the data names no test split.
+        validation_share: share of the remaining classes that validate, where the data names no validation.
+        seed: chooses the classes.
+        source: 'auto' uses the data's own test split if it has one; 'named' insists on it; 'hold_out'
+            ignores it.
+
+    Raises:
+        DataError: the named split shares classes between its sides, or too few classes.
+    """
+    check_choice("source", source, SOURCES)
+    named = "test" in table.splits()
+    if source == "hold_out" or (source == "auto" and not named):
+        fit, test = hold_out_classes(table, test_share, seed)
+        train, validation = hold_out_classes(fit, validation_share, seed)
+        return Parts(train, validation, test, fit, "hold_out")
+    fit, test = named_split(table)
+    if "validation" in fit.splits():
+        train, validation = fit.part("train"), fit.part("validation")
+        shared = set(train.class_names) & set(validation.class_names)
+        if not shared:
+            return Parts(train, validation, test, fit, "named")
+        if source == "named":
+            _check_disjoint(train, validation)
+    train, validation = hold_out_classes(fit, validation_share, seed)
+    return Parts(train, validation, test, fit, "named")
+
+
+def _cut(table: LabeledImages, held: Ints) -> ClassSplit:
+    kept = np.setdiff1d(np.arange(table.num_classes), held)
+    return ClassSplit(table.of_classes(kept), table.of_classes(held))
+
+
+def _hash_of(seed: int, name: str) -> bytes:
+    return hashlib.sha256(f"{seed}:{name}".encode()).digest()
+
+
+def _digest(*parts: LabeledImages) -> str:
+    return hashlib.sha256(";".join(part.digest() for part in parts).encode()).hexdigest()
+
+
+def _check_disjoint(one: LabeledImages, other: LabeledImages) -> None:
+    shared = set(one.class_names) & set(other.class_names)
+    if shared:
+        raise DataError(
+            f"{one.name}: the two sides of the split share {len(shared)} classes, first '{min(shared)}'; "
+            "for unseen classes ignore the data's own split (source 'hold_out') or list each class once"
+        )
+    files = set(one.paths) & set(other.paths)
+    if files:
+        raise DataError(
+            f"{one.name}: the two sides of the split share {len(files)} files, first {min(files)}; "
+            "list each picture once"
+        )

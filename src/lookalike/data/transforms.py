@@ -1,0 +1,134 @@
+"""From a picture to the uint8 tensor that the network takes, by the backbone's own `Preprocessing`.
+
+Two transforms: a fixed one for everything that is measured or searched, and a random one for training.
+Both are small picklable objects; the random one draws only from the generator that it is given.
+"""
+
+import math
+
+import numpy as np
+from torch import Tensor
+
+from lookalike.checks import check_between
+from lookalike.data.images import Picture, resized, to_tensor
+from lookalike.errors import ArgumentError
+from lookalike.preprocessing import Preprocessing
+
+CROP_TRIES = 10
+
+
+class TestTransform:
+    """Resizes the short side (or both, `square`) to `resize` and takes the central `size` x `size`.
+
+    A picture that has that size already passes untouched.
+    """
+
+    __test__ = False  # not a test, whatever its name says to pytest
+    random = False
+    at_least: tuple[int, int] | None = None
+
+    def __init__(self, preprocessing: Preprocessing) -> None:
+        self.preprocessing = preprocessing
+
+    def __call__(self, image: Picture, draws: np.random.Generator | None = None) -> Tensor:
+        """uint8 (3, size, size) of an RGB picture; `draws` is not used."""
+        want = self.preprocessing
+        target = resized_size(image.size, want.resize, square=want.square)
+        if image.size != target:
+            image = resized(image, target, want.interpolation)
+        if image.size != (want.size, want.size):
+            left, top = (round((side - want.size) / 2) for side in image.size)
+            image = image.crop((left, top, left + want.size, top + want.size))
+        return to_tensor(image)
+
+
+class TrainTransform:
+    """A random crop of random area and proportions, resized to `size` x `size`, mirrored half of the time.
+
+    The crop covers a share of the area uniform in `scale`, its width/height is log-uniform in `ratio`; after
+    ten misses the central crop with the nearest allowed proportions is taken.
+    """
+
+    random = True
+
+    def __init__(
+        self,
+        preprocessing: Preprocessing,
+        *,
+        scale: tuple[float, float] = (0.16, 1.0),
+        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        flip: float = 0.5,
+    ) -> None:
+        if not 0 < scale[0] <= scale[1] <= 1:
+            raise ArgumentError(f"crop scale is {scale}; it must be (low, high) with 0 < low <= high <= 1")
+        if not 0 < ratio[0] <= ratio[1]:
+            raise ArgumentError(f"crop ratio is {ratio}; it must be (low, high) with 0 < low <= high")
+        check_between("flip", flip, 0, 1)
+        self.preprocessing = preprocessing
+        self.scale = scale
+        self.ratio = ratio
+        self.flip = flip
+        side = math.ceil(preprocessing.size / math.sqrt(scale[0]))
+        self.at_least: tuple[int, int] | None = (side, side)
+
+    def __call__(self, image: Picture, draws: np.random.Generator | None = None) -> Tensor:
+        """uint8 (3, size, size) of an RGB picture, random by `draws`."""
+        if draws is None:
+            raise ArgumentError("the training transform draws from a generator; give it draws=...")
+        size = self.preprocessing.size
+        box = random_box(image.size, self.scale, self.ratio, draws)
+        mirror = bool(draws.random() < self.flip)
+        if box != (0, 0, size, size) or image.size != (size, size):
+            image = resized(image, (size, size), self.preprocessing.interpolation, box)
+        return to_tensor(image, mirror=mirror)
+
+
+def resized_size(size: tuple[int, int], side: int, *, square: bool = False) -> tuple[int, int]:
+    """(width, height) after making the short side `side`, the long one rounded down."""
+    if square:
+        return side, side
+    width, height = size
+    if width <= height:
+        return side, side * height // width
+    return side * width // height, side
+
+
+def random_box(
+    size: tuple[int, int],
+    scale: tuple[float, float],
+    ratio: tuple[float, float],
+    draws: np.random.Generator,
+) -> tuple[int, int, int, int]:
+    """A random (left, top, right, bottom) inside a picture of (width, height)."""
+    width, height = size
+    for _ in range(CROP_TRIES):
+        area = width * height * draws.uniform(*scale)
+        shape = math.exp(draws.uniform(math.log(ratio[0]), math.log(ratio[1])))
+        w, h = round(math.sqrt(area * shape)), round(math.sqrt(area / shape))
+        if 0 < w <= width and 0 < h <= height:
+            left = int(draws.integers(0, width - w + 1))
+            top = int(draws.integers(0, height - h + 1))
+            return left, top, left + w, top + h
+    w = min(width, max(1, round(height * ratio[1])))
+    h = min(height, max(1, round(width / ratio[0])))
+    left, top = (width - w) // 2, (height - h) // 2
+    return left, top, left + w, top + h
+
+
+def test_transform(preprocessing: Preprocessing) -> TestTransform:
+    """The fixed transform of a backbone, for everything that is measured or searched."""
+    return TestTransform(preprocessing)
+
+
+test_transform.__test__ = False  # type: ignore[attr-defined]  # pytest collects by name
+
+
+def train_transform(
+    preprocessing: Preprocessing,
+    *,
+    scale: tuple[float, float] = (0.16, 1.0),
+    ratio: tuple[float, float] = (3 / 4, 4 / 3),
+    flip: float = 0.5,
+) -> TrainTransform:
+    """The random transform of a backbone; `scale` 0.16-1 is the metric-learning papers' choice."""
+    return TrainTransform(preprocessing, scale=scale, ratio=ratio, flip=flip)

@@ -1,0 +1,280 @@
+import io
+import os
+import tarfile
+import zipfile
+
+import polars as pl
+import pytest
+
+from lookalike.data import read
+from lookalike.data.readers import write_table
+from lookalike.errors import DataError, FileError, UnknownNameError
+
+
+def describe(table):
+    return [(p, table.class_names[c]) for p, c in zip(table.paths, table.labels.tolist(), strict=True)]
+
+
+PHOTOS = [
+    ("ant/1.jpg", "ant"),
+    ("ant/2.jpg", "ant"),
+    ("ant/3.jpg", "ant"),
+    ("bee/1.jpg", "bee"),
+    ("bee/2.jpg", "bee"),
+    ("cat/1.jpg", "cat"),
+]
+
+
+def zipped(folder, archive, prefix=""):
+    with zipfile.ZipFile(archive, "w") as bundle:
+        for file in sorted(folder.rglob("*")):
+            bundle.write(file, prefix + file.relative_to(folder).as_posix())
+    return archive
+
+
+class TestFolder:
+    def test_class_is_the_folder(self, photos):
+        table = read(photos)
+        assert describe(table) == PHOTOS
+        assert (table.name, table.split, table.root) == ("photos", None, photos)
+
+    def test_nested_folders_are_one_class_each(self, tmp_path, picture):
+        for path in ("birds/owl/1.jpg", "birds/hawk/1.jpg", "birds/2.jpg", "cats/1.jpg"):
+            picture(tmp_path / "d" / path)
+        assert read(tmp_path / "d").class_names == ("birds", "birds/hawk", "birds/owl", "cats")
+
+    def test_classes_and_files_count_naturally(self, tmp_path, picture):
+        for path in ("10/b10.jpg", "9/a.jpg", "10/b9.jpg"):
+            picture(tmp_path / "d" / path)
+        table = read(tmp_path / "d")
+        assert table.class_names == ("9", "10")
+        assert table.paths == ("9/a.jpg", "10/b9.jpg", "10/b10.jpg")
+
+    def test_train_and_test_folders_are_the_split(self, tmp_path, picture):
+        for path in ("Train/a/1.jpg", "Train/b/1.jpg", "val/c/1.jpg", "test/d/1.jpg"):
+            picture(tmp_path / "d" / path)
+        table = read(tmp_path / "d")
+        assert table.class_names == ("a", "b", "c", "d")
+        assert table.split.tolist() == ["test", "train", "train", "validation"]
+
+    def test_a_class_called_test_beside_others_is_a_class(self, tmp_path, picture):
+        for path in ("test/1.jpg", "crash/1.jpg"):
+            picture(tmp_path / "d" / path)
+        table = read(tmp_path / "d")
+        assert (table.class_names, table.split) == (("crash", "test"), None)
+
+    def test_litter_is_ignored_and_odd_suffixes_count(self, photos, picture):
+        for name in ("._1.jpg", ".DS_Store", "Thumbs.db", "notes.txt", "@eaDir/1.jpg", ".hidden/1.jpg"):
+            (photos / "ant" / name).parent.mkdir(exist_ok=True)
+            (photos / "ant" / name).write_bytes(b"\xff\xd8\xff")
+        (photos / "__MACOSX" / "x").mkdir(parents=True)
+        (photos / "__MACOSX" / "x" / "1.jpg").touch()
+        assert describe(read(photos)) == PHOTOS
+        for name in ("4.JPEG", "5.JPG", "6.jfif", "7.webp", "8"):
+            picture(photos / "ant" / "x.jpg").rename(photos / "ant" / name)
+        (photos / "ant" / "README").write_text("no picture")
+        assert len(read(photos)) == 11
+
+    def test_folders_without_use_say_what_to_do(self, tmp_path, picture):
+        with pytest.raises(DataError, match="holds no pictures; expected"):
+            read(tmp_path)
+        picture(tmp_path / "d" / "only" / "1.jpg")
+        with pytest.raises(DataError, match="all 1 pictures are of one class, 'only'"):
+            read(tmp_path / "d")
+        picture(tmp_path / "d" / "loose.jpg")
+        with pytest.raises(DataError, match=r"1 pictures lie outside class folders, first loose\.jpg"):
+            read(tmp_path / "d")
+        assert read(tmp_path / "d", labeled=False).class_names == (".", "only")
+
+    def test_links_in_a_circle_are_refused(self, photos):
+        (photos / "bee" / "up").symlink_to(photos)
+        with pytest.raises(FileError, match="reached twice through links"):
+            read(photos)
+
+    def test_names_beyond_ascii(self, tmp_path, picture):
+        for path in ("фото/кот 1.jpg", "e\u0301/1.jpg", 'quo"te/new\nline.jpg'):
+            picture(tmp_path / "d" / path)
+        table = read(tmp_path / "d")
+        assert all(table.file(i).is_file() for i in range(3))
+
+
+class TestTable:
+    def write(self, photos, suffix, **columns):
+        frame = pl.DataFrame({"path": [p for p, _ in PHOTOS], "label": [c for _, c in PHOTOS], **columns})
+        file = photos / f"list{suffix}"
+        if suffix == ".parquet":
+            frame.write_parquet(file)
+        elif suffix == ".jsonl":
+            frame.write_ndjson(file)
+        else:
+            frame.write_csv(file, separator="\t" if suffix == ".tsv" else ",")
+        return file
+
+    @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".jsonl"])
+    def test_every_format_with_every_column(self, photos, suffix):
+        file = self.write(
+            photos,
+            suffix,
+            split=["train"] * 3 + ["test"] * 3,
+            is_query=[False, False, False, True, False, True],
+            is_gallery=[False, False, False, False, True, True],
+            super_class=["insect"] * 5 + ["mammal"],
+            camera=[1, 2, 3, 4, 5, 6],
+        )
+        table = read(file)
+        assert describe(table) == PHOTOS
+        assert table.split.tolist() == ["train"] * 3 + ["test"] * 3
+        assert table.role.tolist() == ["both"] * 3 + ["query", "gallery", "both"]
+        assert [(c.name, c.class_names, c.parents.tolist()) for c in table.coarse] == [
+            ("super_class", ("insect", "mammal"), [0, 0, 1])
+        ]
+        again = photos / f"again{suffix}"
+        write_table(table, again)
+        assert read(again).digest() == table.digest()
+
+    @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+    @pytest.mark.parametrize("dtype", [pl.Int64, pl.Int32, pl.UInt8, pl.Float64])
+    def test_numbers_as_labels_keep_their_names_and_order(self, photos, suffix, dtype):
+        file = self.write(photos, suffix, label=pl.Series([17, 17, 200, 3, 3, 3], dtype=dtype))
+        table = read(file)
+        names = ("3", "17", "200") if dtype != pl.Float64 or suffix != ".csv" else ("3.0", "17.0", "200.0")
+        assert table.class_names == names
+        assert table.labels.tolist() == [1, 1, 2, 0, 0, 0]
+
+    def test_absolute_paths(self, photos, tmp_path):
+        file = self.write(photos, ".csv", path=[str(photos / p) for p, _ in PHOTOS])
+        assert read(file).paths[0] == "ant/1.jpg"
+        moved = file.rename(tmp_path / "elsewhere.csv")
+        assert read(moved).file(0) == photos / "ant/1.jpg"
+
+    def test_quoted_paths(self, tmp_path, picture):
+        names = ["a,b.jpg", 'quo"te.jpg', "new\nline.jpg"]
+        for name in names:
+            picture(tmp_path / "d" / name)
+        pl.DataFrame({"path": names, "label": ["x", "y", "y"]}).write_csv(tmp_path / "d" / "t.csv")
+        assert list(read(tmp_path / "d" / "t.csv").paths) == names
+
+    @pytest.mark.parametrize(
+        ("columns", "message"),
+        [
+            ({"label": ["a", "b", None, "c", "c", "c"]}, "row 3 has no 'label'"),
+            (
+                {"path": ["ant/1.jpg", "ant/1.jpg", "x", "y", "z", "w"]},
+                r"row 2 lists ant/1\.jpg a second time",
+            ),
+            (
+                {"path": ["ant/1.jpg", "a", "b", "c", "d", "e"]},
+                "5 of 6 pictures are missing .* first a; correct",
+            ),
+            ({"label": [0, 1, 2, -1, 2, 2]}, r"row 4 \(bee/1\.jpg\) has label -1; negative labels"),
+            ({"split": ["train"] * 5 + ["dev"]}, "row 6 has split 'dev'; expected train"),
+            ({"is_query": [True] * 6}, "the column 'is_gallery' is missing"),
+            ({"is_query": [False] * 6, "is_gallery": [False] * 6}, "row 1 is neither query nor gallery"),
+            ({"is_query": ["maybe"] * 6, "is_gallery": [True] * 6}, "row 1 has is_query 'maybe'"),
+            ({"coarse": ["x", "x", "y", "z", "z", "z"]}, "row 3 puts class 'ant' into coarse 'y'"),
+            ({"label": ["one"] * 6}, "all 6 pictures are of one class, 'one'"),
+        ],
+    )
+    def test_a_bad_row_is_named(self, photos, columns, message):
+        with pytest.raises(DataError, match=message):
+            read(self.write(photos, ".csv", **columns))
+
+    def test_a_file_that_is_no_such_table(self, tmp_path):
+        (tmp_path / "a.csv").write_text("path,lable\nx.jpg,1\n")
+        with pytest.raises(DataError, match="no column 'label'; did you mean 'lable'"):
+            read(tmp_path / "a.csv")
+        (tmp_path / "b.csv").write_text("path,label\nx.jpg,1\ny.jpg,1,2,3\n")
+        (tmp_path / "c.parquet").write_bytes(b"nothing")
+        (tmp_path / "d.csv").write_text("")
+        for name in ("b.csv", "c.parquet", "d.csv"):
+            with pytest.raises(DataError, match=f"{name}: cannot be read as a table"):
+                read(tmp_path / name)
+        (tmp_path / "e.csv").write_text("path,label\n")
+        with pytest.raises(DataError, match="the table has no rows"):
+            read(tmp_path / "e.csv")
+        (tmp_path / "f.xlsx").touch()
+        with pytest.raises(DataError, match="not a folder, an archive"):
+            read(tmp_path / "f.xlsx")
+
+    def test_without_labels_for_search(self, photos):
+        file = photos / "list.csv"
+        pl.DataFrame({"path": [p for p, _ in PHOTOS]}).write_csv(file)
+        assert read(file, labeled=False).class_names == (".",)
+
+    def test_a_folder_with_one_table_is_that_table(self, photos):
+        self.write(photos, ".csv", label=["x", "y"] * 3)
+        (photos / "other.csv").write_text("a,b\n1,2\n")
+        assert (read(photos).class_names, read(photos).name) == (("x", "y"), "photos")
+        self.write(photos, ".jsonl")
+        with pytest.raises(DataError, match="2 tables could describe it; name one"):
+            read(photos)
+
+
+class TestArchive:
+    @pytest.mark.parametrize("prefix", ["", "top/", "top/deeper/"])
+    def test_zip_of_class_folders(self, photos, tmp_path, prefix):
+        table = read(zipped(photos, tmp_path / "my.zip", prefix))
+        assert describe(table) == PHOTOS
+        assert table.name == "my"
+        assert all(table.file(i).is_file() for i in range(6))
+
+    @pytest.mark.parametrize("suffix", [".tar", ".tar.gz", ".tgz", ".tar.xz"])
+    def test_tar_of_a_table(self, photos, tmp_path, suffix):
+        pl.DataFrame({"path": [p for p, _ in PHOTOS], "label": list("aabbcc")}).write_csv(photos / "t.csv")
+        mode = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.xz": "w:xz"}[suffix]
+        with tarfile.open(tmp_path / f"my{suffix}", mode) as tar:
+            tar.add(photos, "photos")
+        assert read(tmp_path / f"my{suffix}").class_names == ("a", "b", "c")
+
+    def test_unpacked_once_by_content(self, photos, tmp_path, cache):
+        one = read(zipped(photos, tmp_path / "one.zip"))
+        (one.root / "ant" / "mark.txt").touch()
+        os.rename(tmp_path / "one.zip", tmp_path / "two.zip")
+        two = read(tmp_path / "two.zip")
+        assert two.root == one.root
+        assert (two.root / "ant" / "mark.txt").exists()
+        assert one.root.is_relative_to(cache)
+
+    @pytest.mark.parametrize(
+        "name", ["../evil.jpg", "/evil.jpg", "a/../../evil.jpg", "..\\evil.jpg", "C:/evil.jpg"]
+    )
+    def test_members_cannot_leave_the_folder(self, tmp_path, cache, name):
+        with zipfile.ZipFile(tmp_path / "x.zip", "w") as bundle:
+            bundle.writestr(name, b"x")
+        with tarfile.open(tmp_path / "x.tar", "w") as tar:
+            member = tarfile.TarInfo(name)
+            member.size = 1
+            tar.addfile(member, io.BytesIO(b"x"))
+        for archive in ("x.zip", "x.tar"):
+            with pytest.raises(FileError, match="would be written outside"):
+                read(tmp_path / archive)
+        assert not list(tmp_path.rglob("evil.jpg"))
+        assert not list(cache.glob("archives/*"))
+
+    def test_links_in_archives_are_left_out(self, photos, tmp_path):
+        with tarfile.open(tmp_path / "x.tar", "w") as tar:
+            tar.add(photos, "photos")
+            link = tarfile.TarInfo("photos/ant/link.jpg")
+            link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            tar.addfile(link)
+        assert describe(read(tmp_path / "x.tar")) == PHOTOS
+
+    def test_a_damaged_archive_leaves_nothing(self, photos, tmp_path, cache):
+        whole = zipped(photos, tmp_path / "x.zip").read_bytes()
+        for name, content in (("half.zip", whole[:900]), ("text.tar.gz", b"<html>")):
+            (tmp_path / name).write_bytes(content)
+            with pytest.raises(FileError, match=f"{name}: damaged, encrypted or not an archive"):
+                read(tmp_path / name)
+        assert not list(cache.glob("archives/*"))
+
+
+def test_an_unknown_name_lists_the_near_miss(tmp_path):
+    with pytest.raises(UnknownNameError, match="no file, folder or data set 'glyhps'; did you mean 'glyphs'"):
+        read("glyhps")
+
+
+def test_unknown_layout(photos):
+    with pytest.raises(UnknownNameError, match="unknown layout 'cars'; did you mean 'cars196'"):
+        read(photos, layout="cars")
+    with pytest.raises(DataError, match="does not look like cars196"):
+        read(photos, layout="cars196")

@@ -1,0 +1,161 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+from lookalike.data.samplers import BalancedBatches, RandomBatches
+from lookalike.errors import ArgumentError
+
+LONG_TAIL = [0] * 70 + [c for c in range(1, 21) for _ in range(6)]
+
+
+def labels_of(sizes):
+    return [c for c, n in enumerate(sizes) for _ in range(n)]
+
+
+shapes = st.tuples(st.lists(st.integers(0, 9), min_size=3, max_size=12), st.integers(1, 4), st.integers(1, 5))
+
+
+@given(shapes, st.integers(0, 2))
+@settings(deadline=None)
+def test_balanced_batches_obey_their_laws(shape, epoch):
+    sizes, classes, per_class = shape
+    labels = labels_of(sizes)
+    present = sum(n > 0 for n in sizes)
+    if present == 0:
+        return
+    classes = min(classes, present)
+    sampler = BalancedBatches(labels, classes=classes, per_class=per_class)
+    sampler.set_epoch(epoch)
+    batches = list(sampler)
+    assert len(batches) == len(sampler)
+    for batch in batches:
+        drawn = Counter(labels[i] for i in batch)
+        assert set(drawn.values()) == {per_class}
+        assert len(drawn) == classes
+        for c in drawn:
+            pictures = [i for i in batch if labels[i] == c]
+            assert len(set(pictures)) == min(per_class, sizes[c])
+    assert {i for batch in batches for i in batch} == set(range(len(labels)))
+    drawn = np.bincount([labels[i] for batch in batches for i in batch], minlength=max(labels) + 1)
+    assert drawn.tolist() == sampler.plan().tolist()
+
+
+def test_even_weighting_makes_draws_equal_where_it_can():
+    plan = BalancedBatches(LONG_TAIL, classes=8, per_class=2).plan()
+    assert plan[0] == 70  # its 70 pictures need 35 appearances, one in each of 35 batches
+    assert set(plan[1:].tolist()) == {24, 26}  # (35 * 8 - 35) / 20 = 12.25 appearances
+
+
+def test_sqrt_weighting_is_a_middle_way():
+    labels = labels_of([70] + [20] * 5 + [5] * 15)
+    even = BalancedBatches(labels, classes=8, per_class=2, weighting="even").plan()
+    root = BalancedBatches(labels, classes=8, per_class=2, weighting="sqrt").plan()
+    assert even[1:6].mean() == pytest.approx(even[6:].mean(), rel=0.1)
+    assert root[1:6].mean() == pytest.approx(2 * root[6:].mean(), rel=0.1)  # sqrt(20 / 5)
+    assert root.sum() == even.sum()
+
+
+def test_no_class_is_favored_by_the_order_of_classes():
+    sampler = BalancedBatches(labels_of([8] * 12), classes=3, per_class=2)
+    together = np.zeros((12, 12))
+    for epoch in range(60):
+        sampler.set_epoch(epoch)
+        for batch in sampler:
+            drawn = sorted({i // 8 for i in batch})
+            for a in drawn:
+                for b in drawn:
+                    together[a, b] += a != b
+    pairs = together[np.triu_indices(12, 1)]
+    assert pairs.min() > 0.6 * pairs.mean()
+    assert pairs.max() < 1.4 * pairs.mean()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **k: RandomBatches(LONG_TAIL, batch_size=12, **k),
+        lambda **k: RandomBatches(LONG_TAIL, batch_size=12, drop_last=True, **k),
+        lambda **k: BalancedBatches(LONG_TAIL, classes=6, per_class=2, **k),
+    ],
+)
+class TestBoth:
+    def test_the_same_seed_and_epoch_give_the_same_batches(self, make):
+        def batches(epoch, **settings):
+            sampler = make(**settings)
+            sampler.set_epoch(epoch)
+            return list(sampler)
+
+        assert batches(3, seed=1) == batches(3, seed=1)
+        assert batches(3, seed=1) != batches(4, seed=1)
+        assert batches(3, seed=1) != batches(3, seed=2)
+
+    def test_global_random_state_is_neither_used_nor_changed(self, make):
+        before, torch_before = np.random.get_state()[1].tolist(), torch.get_rng_state()  # noqa: NPY002
+        one = list(make())
+        assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
+        assert torch.equal(torch.get_rng_state(), torch_before)
+        np.random.random(3)  # noqa: NPY002
+        torch.rand(3)
+        assert list(make()) == one
+
+    @pytest.mark.parametrize("world", [2, 3])
+    def test_ranks_share_the_global_batch(self, make, world):
+        whole = list(make())
+        ranks = [list(make(rank=r, world_size=world)) for r in range(world)]
+        for batch, *shares in zip(whole, *ranks, strict=True):
+            assert len({len(share) for share in shares}) == 1
+            joined = Counter(i for share in shares for i in share)
+            assert set(joined) >= set(batch)
+            assert joined.total() - len(batch) < world
+
+    def test_the_plan_is_what_is_drawn(self, make):
+        sampler = make()
+        drawn = np.zeros(21)
+        for epoch in range(200):
+            sampler.set_epoch(epoch)
+            for batch in sampler:
+                np.add.at(drawn, [LONG_TAIL[i] for i in batch], 1)
+        np.testing.assert_allclose(drawn / 200, sampler.plan(), rtol=0.05)
+
+
+def test_random_batches_use_each_picture_once_and_end_on_no_tiny_batch():
+    batches = list(RandomBatches(list(range(101)), batch_size=10))
+    assert sorted(i for batch in batches for i in batch) == list(range(101))
+    assert {len(batch) for batch in batches} == {9, 10}
+    assert len(batches) == 11
+
+
+def test_drop_last_keeps_batches_whole():
+    assert [len(b) for b in RandomBatches([0] * 25, batch_size=10, drop_last=True)] == [10, 10]
+
+
+def test_labels_may_be_tensors_or_small_integers():
+    for labels in (torch.tensor([0, 1, 1]), np.array([0, 1, 1], dtype=np.uint8)):
+        assert len(list(RandomBatches(labels, batch_size=2))) == 2
+
+
+def test_impossible_requests_say_what_would_work():
+    five = labels_of([8] * 5)
+    with pytest.raises(
+        ArgumentError, match=r"use batch 20 \(classes=5, per_class=4\) or keep batch 32 with per_class 8"
+    ):
+        BalancedBatches(five, classes=8, per_class=4)
+    with pytest.raises(
+        ArgumentError, match="classes is 5, which 2 ranks cannot share equally; use classes 4"
+    ):
+        BalancedBatches(five, classes=5, per_class=4, world_size=2)
+    with pytest.raises(ArgumentError, match="use batch_size 40 or less"):
+        RandomBatches(five, batch_size=180, drop_last=True)
+    with pytest.raises(ArgumentError, match="label -1 of picture 1 is below 0"):
+        RandomBatches([0, -1], batch_size=1)
+
+
+def test_a_loader_takes_them_as_batch_sampler():
+    sampler = BalancedBatches(LONG_TAIL, classes=5, per_class=2)
+    loader = DataLoader(torch.arange(len(LONG_TAIL)), batch_sampler=sampler)
+    assert [batch.tolist() for batch in loader] == list(sampler)
