@@ -54,6 +54,23 @@ def open_image(path: str | Path, *, at_least: tuple[int, int] | None = None) -> 
         raise DataError(f"{path}: cannot be decoded ({error}); replace or remove the file") from error
 
 
+def picture_size(path: str | Path) -> tuple[int, int]:
+    """(width, height) of the upright picture, read from the header without decoding the pixels.
+
+    Raises:
+        DataError: not a picture; the message names the file.
+    """
+    try:
+        with open(path, "rb") as stream, Image.open(stream) as image:
+            width, height = image.size
+            sideways = image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read as a picture ({error}); replace or remove the file"
+        ) from error
+    return (height, width) if sideways else (width, height)
+
+
 def _decode(image: Picture, at_least: tuple[int, int] | None) -> Picture:
     jpeg = image.format in ("JPEG", "MPO")
     turned = False

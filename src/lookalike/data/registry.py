@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from lookalike.data.readers.archives import cache_folder
 from lookalike.data.table import LabeledImages
@@ -69,6 +70,20 @@ def register(name: str, path: Path, table: LabeledImages, layout: str | None = N
         json.dump({key: asdict(value) for key, value in sorted(entries.items())}, stream, indent=1)
     os.replace(temporary, file)
     return entry
+
+
+def known_datasets() -> list[dict[str, Any]]:
+    """What can be read by name, and which published layouts are recognized, as rows for a table."""
+    from lookalike.data.readers import LAYOUTS
+
+    here = registered()
+    rows = [{"name": name, "state": "built in", "about": "drawn characters"} for name in BUILT_IN]
+    rows += [
+        {"name": name, "state": "added", "about": f"{e.pictures:,} pictures, {e.classes:,} classes: {e.path}"}
+        for name, e in sorted(here.items())
+    ]
+    known = ((name, layout.about) for name, layout in LAYOUTS.items() if name not in here)
+    return rows + [{"name": name, "state": "recognized", "about": about} for name, about in known]
 
 
 def _file() -> Path:
