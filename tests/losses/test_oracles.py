@@ -89,6 +89,18 @@ def ours(record: dict, classes: int) -> tuple[str, dict, float]:
             )
         case "ranked_list":
             return "ranked_list", {"negative_temperature": 5}, 1
+        case "hpl_two_level":
+            base = {
+                "proxy_anchor alpha=32 margin=.1": "proxy_anchor",
+                "softmax ProxyNCA scale=3": "proxy_nca_pp",
+            }
+            mode = {"differentiable_mean": "means", "detached": "constant"}
+            settings = {
+                "base": base[s["base"]],
+                "coarse_mode": mode[s["coarse"]],
+                "parents": [s["assignment_by_C"][str(classes)]],
+            }
+            return "hierarchical", settings, 1
         case other:
             raise AssertionError(f"no loss of ours for '{other}'")
 

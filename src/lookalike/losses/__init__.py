@@ -1,6 +1,8 @@
 """Losses by name. A new one is a file and a line here; it inherits the laws in tests/losses/test_laws.py."""
 
 from lookalike.losses.base import MetricLoss, ProxyLoss
+from lookalike.losses.hierarchical import HierarchicalProxyLoss
+from lookalike.losses.horde import Horde
 from lookalike.losses.margin_softmax import ArcFace, CosFace
 from lookalike.losses.norm_softmax import NormSoftmax
 from lookalike.losses.pairs import (
@@ -19,6 +21,7 @@ from lookalike.losses.proxy_anchor import ProxyAnchor
 from lookalike.losses.proxy_gml import ProxyGML
 from lookalike.losses.proxy_nca import ProxyNCA, ProxyNCAPlusPlus
 from lookalike.losses.soft_triple import SoftTriple
+from lookalike.losses.tree import tree_page, tree_text
 
 LOSSES: dict[str, type[MetricLoss]] = {
     "proxy_nca": ProxyNCA,
@@ -29,6 +32,8 @@ LOSSES: dict[str, type[MetricLoss]] = {
     "norm_softmax": NormSoftmax,
     "cos_face": CosFace,
     "arc_face": ArcFace,
+    "hierarchical": HierarchicalProxyLoss,
+    "horde": Horde,
     "multi_similarity": MultiSimilarity,
     "margin": Margin,
     "triplet_semihard": TripletSemihard,
@@ -46,6 +51,8 @@ __all__ = [
     "Contrastive",
     "CosFace",
     "FromPML",
+    "HierarchicalProxyLoss",
+    "Horde",
     "LiftedStructure",
     "Margin",
     "MetricLoss",
@@ -61,4 +68,6 @@ __all__ = [
     "SoftTriple",
     "Triplet",
     "TripletSemihard",
+    "tree_page",
+    "tree_text",
 ]

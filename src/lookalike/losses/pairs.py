@@ -94,7 +94,7 @@ class MultiSimilarity(PairLoss):
 
 
 class Margin(PairLoss):
-    """Sum over triplets of [d_ap - beta + margin]+ and [beta - d_an + margin]+, over the count of terms above 0.
+    """Sum over triplets of [d_ap - beta + margin]+ and [beta - d_an + margin]+, over the count above 0.
 
     Args:
         margin: alpha in the paper.

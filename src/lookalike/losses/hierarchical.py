@@ -1,0 +1,235 @@
+"""HPL: proxies on several levels, where a coarse proxy stands for a group of classes that look alike.
+
+One proxy loss is applied on every level: to the classes, to groups of classes, perhaps to groups of groups.
+Nobody labels the groups: every so often k-means clusters the proxies of one level into those of the next.
+
+Source: Yang, Bastan, Zhu, Gray and Samaras, "Hierarchical Proxy-based Loss for Deep Metric Learning", WACV
+2022. There is no public code, and only the supplement was at hand. It gives: a proxy loss on several levels,
+unit vectors, coarse proxies by clustering, renewed every T iterations, the same settings on all levels unless
+tuned, and the variant with a given hierarchy. Everything else is a switch here, without a claim to be the
+authors'.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from torch import Generator, Tensor, nn
+from torch.func import functional_call
+
+from lookalike.checks import check_at_least, check_choice
+from lookalike.errors import ArgumentError
+from lookalike.losses.base import MetricLoss, ProxyLoss, unit_rows
+from lookalike.losses.levels import chain, group_means, level_sizes, one_a_level
+from lookalike.losses.tree import Tree, build_tree
+from lookalike.losses.wrapping import Base, class_and_settings
+
+
+def spherical_kmeans(
+    unit_ND: NDArray[Any], clusters: int, *, start_KD: NDArray[Any] | None = None, seed: int = 0
+) -> NDArray[np.int64]:
+    """Cluster of each unit vector: k-means, then the nearest of its centers at length 1.
+
+    Args:
+        start_KD: centers to start from; drawn by k-means++ from the seed when None.
+
+    An empty cluster gets the vector that is farthest from its own center, among clusters of two or more.
+    """
+    with warnings.catch_warnings():  # of fewer distinct vectors than clusters, which is handled below
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        start = "k-means++" if start_KD is None else start_KD
+        centers_KD = KMeans(clusters, init=start, n_init=1, random_state=seed).fit(unit_ND).cluster_centers_
+    lengths_K1 = np.linalg.norm(centers_KD, axis=1, keepdims=True)
+    cosines_NK = unit_ND @ (centers_KD / np.maximum(lengths_K1, 1e-12)).T
+    nearest_N = cosines_NK.argmax(axis=1)
+    for empty in np.setdiff1d(np.arange(clusters), nearest_N):
+        own_N = cosines_NK[np.arange(len(nearest_N)), nearest_N]
+        alone_N = np.bincount(nearest_N, minlength=clusters)[nearest_N] == 1
+        nearest_N[np.where(alone_N, np.inf, own_N).argmin()] = empty
+    return np.asarray(nearest_N, dtype=np.int64)
+
+
+class HierarchicalProxyLoss(MetricLoss):
+    """HPL: L = sum_l level_weights[l] * base(x, y_l, P_l), with y_0 the class and y_{l+1} = parent_l[y_l].
+
+    Args:
+        base: the proxy loss of all levels: a name, {"name": ..., "settings": {...}}, or a ready loss, which
+        then
+            is the level of the classes.
+        coarse: number of groups on each coarse level, finest first, not rising; 10 on one level when None.
+        update_every: T, iterations between two clusterings.
+        coarse_mode: how coarse proxies live between two clusterings. "free": parameters that start at the
+        mean
+            directions of their groups; the optimizer should then forget them (`take_replaced`). "means": the
+            means of their members at each step, with gradient to the members. "constant": kept as they were.
+        level_weights: one a level, classes first; 1 when None.
+        parents: a given hierarchy instead of the learned one: for each coarse level the group of each class.
+        In
+            mode "free" its proxies start once and are not set again.
+        start_after: iterations with the level of the classes only, before the first clustering.
+        level_settings: for each level, classes first, settings of the base that differ there.
+        seed: of k-means, which starts by k-means++ once and from the current means of the groups afterwards.
+        generator: source of the proxies' random start.
+
+    In training mode `forward` counts iterations and clusters when due; in evaluation mode it changes nothing.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        *,
+        base: Base = "proxy_anchor",
+        coarse: Sequence[int] | None = None,
+        update_every: int = 20,
+        coarse_mode: str = "free",
+        level_weights: Sequence[float] | None = None,
+        parents: Sequence[Sequence[int]] | None = None,
+        start_after: int = 0,
+        level_settings: Sequence[Mapping[str, Any]] | None = None,
+        seed: int = 0,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__(num_classes, embedding_dim)
+        check_at_least("update_every", update_every, 1)
+        check_at_least("start_after", start_after, 0)
+        check_choice("coarse_mode", coarse_mode, ("free", "means", "constant"))
+        steps = None if parents is None else chain(parents, num_classes)
+        sizes = level_sizes(num_classes, coarse, steps)
+        self.update_every = update_every
+        self.coarse_mode = coarse_mode
+        self.start_after = start_after
+        self.seed = seed
+        self.given = steps is not None
+        self.level_weights = one_a_level("level_weights", level_weights, len(sizes), 1.0)
+        self.iteration = 0
+
+        kind, settings = class_and_settings(base)
+        extra = one_a_level("level_settings", level_settings, len(sizes), {})
+        levels = [
+            base
+            if depth == 0 and isinstance(base, ProxyLoss) and not extra[0]
+            else kind(size, embedding_dim, **{**settings, **extra[depth]}, generator=generator)
+            for depth, size in enumerate(sizes)
+        ]
+        self.levels = nn.ModuleList(levels)
+        for depth, (size, level) in enumerate(zip(sizes, levels, strict=True)):
+            if not isinstance(level, ProxyLoss) or level.proxies_per_class != levels[0].proxies_per_class:
+                raise ArgumentError(
+                    f"level {depth} is a {type(level).__name__}; every level takes a loss with proxies, "
+                    "the same number for each class"
+                )
+            if (level.num_classes, level.embedding_dim) != (size, embedding_dim):
+                raise ArgumentError(
+                    f"the ready base has {level.num_classes} classes and dimension {level.embedding_dim}; "
+                    f"expected {size} and {embedding_dim}"
+                )
+            if depth > 0:
+                level.proxies.requires_grad_(coarse_mode == "free")
+                step = torch.zeros(sizes[depth - 1], dtype=torch.int64) if steps is None else steps[depth - 1]
+                self.register_buffer(f"parent_{depth - 1}", step)
+
+    @property
+    def proxy_loss(self) -> ProxyLoss:
+        """The level of the classes."""
+        return self._level(0)
+
+    @property
+    def proxies(self) -> nn.Parameter:
+        """Proxies of the classes, (C*N, D)."""
+        return self.proxy_loss.proxies
+
+    def similarities(self, embeddings: Tensor) -> Tensor:
+        """Cosines (B, C*N) of embeddings and the proxies of the classes."""
+        return self.proxy_loss.similarities(embeddings)
+
+    def class_scores(self, embeddings: Tensor) -> Tensor:
+        """Cosines (B, C) of embeddings and the nearest proxy of each class."""
+        return self.proxy_loss.class_scores(embeddings)
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        labels = self.checked(embeddings, labels)
+        if self.training:
+            since = self.iteration - self.start_after
+            if since >= 0 and since % self.update_every == 0:
+                self._regroup()
+            self.iteration += 1
+        value: Tensor = self.level_weights[0] * self.proxy_loss(embeddings, labels)
+        if not self.grouped:
+            return value
+        proxies: Tensor = self.proxies
+        for depth, level, parent in self._coarse_levels():
+            labels = parent[labels]
+            if self.coarse_mode == "means":
+                proxies = group_means(proxies, parent, level.num_classes)
+                term = functional_call(level, {"proxies": proxies}, (embeddings, labels))
+            else:
+                term = level(embeddings, labels)
+            value = value + self.level_weights[depth] * term
+        return value
+
+    @property
+    def grouped(self) -> bool:
+        """Whether the first clustering has been: until then, only the level of the classes counts."""
+        return self.iteration > self.start_after
+
+    @torch.no_grad()
+    def _regroup(self) -> None:
+        """Clusters the classes by their proxies, level by level, and puts the coarse proxies at the means."""
+        below = self.proxies
+        for _, level, parent in self._coarse_levels():
+            groups = level.num_classes
+            if not self.given:
+                unit_CD = unit_rows(unit_rows(below).view(len(parent), -1, self.embedding_dim).mean(dim=1))
+                start = group_means(unit_CD, parent, groups).cpu().numpy() if self.grouped else None
+                found = spherical_kmeans(unit_CD.cpu().numpy(), groups, start_KD=start, seed=self.seed)
+                parent.copy_(torch.from_numpy(found))
+            if not (self.given and self.grouped and self.coarse_mode == "free"):
+                level.proxies.copy_(unit_rows(group_means(below, parent, groups)))
+                if self.coarse_mode == "free":
+                    self._replaced.append(level.proxies)
+            below = level.proxies
+
+    def groups(self) -> list[list[int]]:
+        """For each coarse level, finest first, the group of each class.
+
+        Raises:
+            ArgumentError: the classes have not been clustered yet.
+        """
+        if not (self.given or self.grouped):
+            raise ArgumentError("the classes have no groups yet; call the loss in training mode first")
+        result, above = [], torch.arange(self.num_classes)
+        for _, _, parent in self._coarse_levels():
+            above = parent.cpu()[above]
+            result.append(above.tolist())
+        return result
+
+    def tree(self, class_names: Sequence[str]) -> Tree:
+        """The classes nested in their groups, for JSON, `tree_text` or `tree_page`."""
+        if len(class_names) != self.num_classes:
+            raise ArgumentError(f"{len(class_names)} class names are given for {self.num_classes} classes")
+        return build_tree(self.groups(), class_names)
+
+    def get_extra_state(self) -> Tensor:
+        """Iterations so far, kept in the state dict so that a resumed run clusters at the same steps."""
+        return torch.tensor(self.iteration)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        self.iteration = int(state)
+
+    def _level(self, depth: int) -> ProxyLoss:
+        level = self.levels[depth]
+        assert isinstance(level, ProxyLoss)
+        return level
+
+    def _coarse_levels(self) -> list[tuple[int, ProxyLoss, Tensor]]:
+        """Depth, loss, and parents of the level below, for each coarse level."""
+        return [
+            (depth, self._level(depth), self.get_buffer(f"parent_{depth - 1}"))
+            for depth in range(1, len(self.levels))
+        ]

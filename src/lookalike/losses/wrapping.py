@@ -1,0 +1,30 @@
+"""How a loss that wraps another one names it: by name, by name and settings, or as a ready loss."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lookalike.checks import look_up
+from lookalike.errors import ArgumentError
+from lookalike.losses.base import MetricLoss, ProxyLoss
+
+Base = str | Mapping[str, Any] | MetricLoss
+"""'proxy_anchor', {"name": "proxy_anchor", "settings": {"scale": 16}}, or a loss."""
+
+
+def class_and_settings(base: Base) -> tuple[Callable[..., MetricLoss], dict[str, Any]]:
+    """The class of the wrapped loss and the keyword arguments to build it with.
+
+    Raises:
+        UnknownNameError: no such loss. ArgumentError: a mapping with other keys than name and settings.
+    """
+    if isinstance(base, ProxyLoss):
+        return type(base), base.settings()
+    if isinstance(base, MetricLoss):
+        raise ArgumentError(f"base is a {type(base).__name__}; a ready base must have proxies; name this one")
+    if isinstance(base, str):
+        base = {"name": base}
+    if not {"name"} <= set(base) <= {"name", "settings"}:
+        raise ArgumentError(f"base has the keys {sorted(base)}; expected name, and settings if there are any")
+    from lookalike.losses import LOSSES  # here, because the table lists the wrappers too
+
+    return look_up(LOSSES, base["name"], "loss"), dict(base.get("settings") or {})
