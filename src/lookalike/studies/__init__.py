@@ -1,0 +1,22 @@
+"""The tables and figures of the four papers, as experiments with the numbers that were published."""
+
+from lookalike.checks import look_up
+from lookalike.studies import hpl, proxy_anchor, proxy_gml, proxynca_pp
+from lookalike.studies.study import Figure, Published, Recipe, Row, Study
+
+STUDIES: dict[str, Study] = {
+    study.id: study for paper in (proxynca_pp, proxy_anchor, proxy_gml, hpl) for study in paper.STUDIES
+}
+"""Every study by its id, `paper/name`, in the order of the papers."""
+
+
+def find_study(name: str) -> Study:
+    """The study of that id.
+
+    Raises:
+        UnknownNameError: no such study; with the near miss.
+    """
+    return look_up(STUDIES, name, "study")
+
+
+__all__ = ["STUDIES", "Figure", "Published", "Recipe", "Row", "Study", "find_study"]
