@@ -143,10 +143,14 @@ def create(name: str, *, pretrained: bool = False) -> tuple[nn.Module, tuple[str
         backbone.aux1 = backbone.aux2 = None
         dropped = drop_head(backbone)
         return backbone, (*dropped, "aux1", "aux2")
-    options: dict[str, Any] = {"dynamic_img_size": True} if name.startswith(("vit_", "deit_")) else {}
+    options: dict[str, Any] = {"pretrained": pretrained, "num_classes": 0}
     if name == "inception_v3":
         options["aux_logits"] = False
-    backbone = timm.create_model(name, pretrained=pretrained, num_classes=0, **options)
+    try:  # transformers that can take pictures of any size
+        dynamic = {"dynamic_img_size": True} if name.startswith(("vit_", "deit")) else {}
+        backbone = timm.create_model(name, **options, **dynamic)
+    except TypeError:
+        backbone = timm.create_model(name, **options)
     classifier = backbone.default_cfg.get("classifier") or ()
     names = (classifier,) if isinstance(classifier, str) else tuple(classifier)
     return backbone, tuple(dict.fromkeys((*drop_head(backbone), *names, "AuxLogits")))

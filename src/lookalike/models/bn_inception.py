@@ -80,7 +80,9 @@ class Block(nn.Module):
 
     def _pooled(self, maps_BFHW: Tensor) -> Tensor:
         if self._plan.stride == 2:
-            return functional.max_pool2d(maps_BFHW, 3, stride=2, ceil_mode=True)
+            # even maps as in the original; odd ones, on which the original cannot run, with a border
+            odd = (maps_BFHW.shape[2] % 2, maps_BFHW.shape[3] % 2)
+            return functional.max_pool2d(maps_BFHW, 3, stride=2, padding=odd, ceil_mode=True)
         assert self.projection is not None
         if self._plan.pool == "average":
             pooled = functional.avg_pool2d(maps_BFHW, 3, stride=1, padding=1)
