@@ -19,7 +19,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor, nn
 
-from lookalike.checks import check_at_least, check_batch, look_up
+from lookalike.checks import check_at_least, check_batch, check_choice, look_up
 
 
 def unit_rows(x_ND: Tensor) -> Tensor:
@@ -61,6 +61,10 @@ PROXY_INITS: dict[str, Callable[[int, int, Generator | None], Tensor]] = {
     "kaiming_uniform": lambda rows, dim, g: _uniform(1 / math.sqrt(rows), rows, dim, g),
     "class_mean": lambda rows, dim, g: _normal(1, rows, dim, g),  # until initialize_proxies_at_class_means
 }
+
+
+CHUNKED_FROM = 2**14
+"""Similarities in a batch from which chunked forms are faster: about 180 samples and 100 proxies."""
 
 
 class MetricLoss(nn.Module, ABC):
@@ -111,6 +115,10 @@ class ProxyLoss(MetricLoss):
 
     `proxies` is the parameter, (C*N, D), class-major, float32 until the module is cast.
     """
+
+    form: str = "auto"
+    """How losses with both forms are computed, to the same values: "dense"; "chunked", with gradients found in
+    the forward pass, little memory and no second derivative; or "auto", chunked when similarities are many."""
 
     def __init__(
         self,
@@ -169,6 +177,12 @@ class ProxyLoss(MetricLoss):
             unit_BD, unit_PD = unit_rows(embeddings_BD), unit_rows(self.proxies)
             dtype = torch.promote_types(unit_BD.dtype, unit_PD.dtype)
             return unit_BD.to(dtype) @ unit_PD.to(dtype).T
+
+    def in_chunks(self, embeddings_BD: Tensor) -> bool:
+        """Whether `forward` takes the chunked form for this batch; see `form`."""
+        check_choice("form", self.form, ("auto", "dense", "chunked"))
+        many = len(embeddings_BD) * len(self.proxies) >= CHUNKED_FROM
+        return self.form == "chunked" or (self.form == "auto" and many)
 
     def class_scores(self, embeddings_BD: Tensor) -> Tensor:
         """Cosines (B, C) of embeddings and the nearest proxy of each class, for whoever wants to classify."""

@@ -14,6 +14,8 @@ from torch.nn import functional as F
 
 from lookalike.checks import check_at_least, check_between, check_positive
 from lookalike.losses.base import ProxyLoss
+from lookalike.losses.large.classes import WHOLE, Part
+from lookalike.losses.large.softmax import Softmax, softmax_in_chunks
 
 
 def cos_face(sims_BC: Tensor, labels_B: Tensor, *, margin: float, scale: float) -> Tensor:
@@ -28,11 +30,15 @@ def arc_face(sims_BC: Tensor, labels_B: Tensor, *, margin: float, scale: float) 
     An angle that the margin would carry past pi gets s - margin*sin(margin) instead, which keeps falling. The
     sine is held off 0, so that an embedding on its proxy has a finite gradient.
     """
-    own_B1 = sims_BC.gather(1, labels_B[:, None])
-    sine_B1 = (1 - own_B1**2).clamp_min(1e-12).sqrt()
-    turned_B1 = own_B1 * math.cos(margin) - sine_B1 * math.sin(margin)
-    moved_B1 = torch.where(own_B1 >= -math.cos(margin), turned_B1, own_B1 - margin * math.sin(margin))
+    moved_B1 = moved_by_angle(sims_BC.gather(1, labels_B[:, None]), margin)
     return F.cross_entropy(scale * sims_BC.scatter(1, labels_B[:, None], moved_B1), labels_B)
+
+
+def moved_by_angle(own: Tensor, margin: float) -> Tensor:
+    """Cosines of the angles of the cosines `own` plus the margin, as in `arc_face`."""
+    sine = (1 - own**2).clamp_min(1e-12).sqrt()
+    turned = own * math.cos(margin) - sine * math.sin(margin)
+    return torch.where(own >= -math.cos(margin), turned, own - margin * math.sin(margin))
 
 
 class CosFace(ProxyLoss):
@@ -62,7 +68,14 @@ class CosFace(ProxyLoss):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         labels = self.checked(embeddings, labels)
+        if self.in_chunks(embeddings):
+            return self.chunked(embeddings, self.proxies, labels)
         return cos_face(self.similarities(embeddings), labels, margin=self.margin, scale=self.scale)
+
+    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
+        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
+        settings = Softmax(self.scale, own_logit=lambda own_B: self.scale * (own_B - self.margin))
+        return softmax_in_chunks(embeddings, proxies, labels, settings, part)
 
 
 class ArcFace(ProxyLoss):
@@ -92,4 +105,13 @@ class ArcFace(ProxyLoss):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         labels = self.checked(embeddings, labels)
+        if self.in_chunks(embeddings):
+            return self.chunked(embeddings, self.proxies, labels)
         return arc_face(self.similarities(embeddings), labels, margin=self.margin, scale=self.scale)
+
+    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
+        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
+        settings = Softmax(
+            self.scale, own_logit=lambda own_B: self.scale * moved_by_angle(own_B, self.margin)
+        )
+        return softmax_in_chunks(embeddings, proxies, labels, settings, part)

@@ -8,6 +8,8 @@ from torch.nn import functional as F
 
 from lookalike.checks import check_positive
 from lookalike.losses.base import ProxyLoss
+from lookalike.losses.large.classes import WHOLE, Part
+from lookalike.losses.large.softmax import Softmax, softmax_in_chunks
 
 
 def norm_softmax(sims_BC: Tensor, labels_B: Tensor, *, temperature: float) -> Tensor:
@@ -41,4 +43,10 @@ class NormSoftmax(ProxyLoss):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         labels = self.checked(embeddings, labels)
+        if self.in_chunks(embeddings):
+            return self.chunked(embeddings, self.proxies, labels)
         return norm_softmax(self.similarities(embeddings), labels, temperature=self.temperature)
+
+    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
+        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
+        return softmax_in_chunks(embeddings, proxies, labels, Softmax(1 / self.temperature), part)

@@ -9,6 +9,8 @@ from torch.nn import functional as F
 
 from lookalike.checks import check_positive
 from lookalike.losses.base import ProxyLoss
+from lookalike.losses.large.classes import WHOLE, Part
+from lookalike.losses.large.proxy_anchor import proxy_anchor_in_chunks
 
 
 def proxy_anchor(sims_BC: Tensor, labels_B: Tensor, *, margin: float, scale: float) -> Tensor:
@@ -18,10 +20,10 @@ def proxy_anchor(sims_BC: Tensor, labels_B: Tensor, *, margin: float, scale: flo
     """
     own_B = -scale * (sims_BC.gather(1, labels_B[:, None])[:, 0] - margin)
     same_BB = labels_B[:, None] == labels_B
-    pull_B = F.softplus(torch.where(same_BB, own_B, -torch.inf).logsumexp(dim=1))  # equal within a class
+    pull_B = F.softplus(torch.where(same_BB, own_B, -torch.inf).logsumexp(dim=1), threshold=40)
     share_B = 1 / same_BB.sum(dim=1).to(pull_B)  # a class in the batch weighs 1 in all
     pushes_BC = (scale * (sims_BC + margin)).scatter(1, labels_B[:, None], -torch.inf)
-    push_C = F.softplus(pushes_BC.logsumexp(dim=0))
+    push_C = F.softplus(pushes_BC.logsumexp(dim=0), threshold=40)
     return (pull_B * share_B).sum() / share_B.sum() + push_C.mean()
 
 
@@ -58,4 +60,12 @@ class ProxyAnchor(ProxyLoss):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         labels = self.checked(embeddings, labels)
+        if self.in_chunks(embeddings):
+            return self.chunked(embeddings, self.proxies, labels)
         return proxy_anchor(self.similarities(embeddings), labels, margin=self.margin, scale=self.scale)
+
+    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
+        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
+        return proxy_anchor_in_chunks(
+            embeddings, proxies, labels, margin=self.margin, scale=self.scale, part=part
+        )

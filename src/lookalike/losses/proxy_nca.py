@@ -14,6 +14,8 @@ from torch.nn import functional as F
 from lookalike.checks import check_between, check_positive
 from lookalike.errors import ArgumentError
 from lookalike.losses.base import ProxyLoss
+from lookalike.losses.large.classes import WHOLE, Part
+from lookalike.losses.large.softmax import Softmax, softmax_in_chunks
 
 
 def proxy_nca(
@@ -78,6 +80,8 @@ class ProxyNCA(ProxyLoss):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         labels = self.checked(embeddings, labels)
+        if self.in_chunks(embeddings):
+            return self.chunked(embeddings, self.proxies, labels)
         return proxy_nca(
             self.similarities(embeddings),
             labels,
@@ -85,6 +89,13 @@ class ProxyNCA(ProxyLoss):
             include_positive=self.include_positive,
             label_smoothing=self.label_smoothing,
         )
+
+    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
+        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
+        settings = Softmax(
+            2 / self.temperature, include_own=self.include_positive, label_smoothing=self.label_smoothing
+        )
+        return softmax_in_chunks(embeddings, proxies, labels, settings, part)
 
 
 class ProxyNCAPlusPlus(ProxyLoss):
@@ -114,4 +125,10 @@ class ProxyNCAPlusPlus(ProxyLoss):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         labels = self.checked(embeddings, labels)
+        if self.in_chunks(embeddings):
+            return self.chunked(embeddings, self.proxies, labels)
         return proxy_nca(self.similarities(embeddings), labels, temperature=self.temperature)
+
+    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
+        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
+        return softmax_in_chunks(embeddings, proxies, labels, Softmax(2 / self.temperature), part)

@@ -7,6 +7,8 @@ from torch import Generator, Tensor
 
 from lookalike.checks import check_at_least, check_positive
 from lookalike.losses.base import ProxyLoss, full_precision, unit_rows
+from lookalike.losses.large.classes import WHOLE, Part
+from lookalike.losses.large.soft_triple import soft_triple_in_chunks
 from lookalike.losses.margin_softmax import cos_face
 
 
@@ -89,6 +91,8 @@ class SoftTriple(ProxyLoss):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         labels = self.checked(embeddings, labels)
+        if self.in_chunks(embeddings):
+            return self.chunked(embeddings, self.proxies, labels)
         value = soft_triple(
             self.similarities(embeddings),
             labels,
@@ -99,3 +103,17 @@ class SoftTriple(ProxyLoss):
         )
         spread = center_spread(self.proxies, centers_per_class=self.centers_per_class)
         return value + self.center_weight * spread
+
+    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
+        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
+        return soft_triple_in_chunks(
+            embeddings,
+            proxies,
+            labels,
+            centers_per_class=self.centers_per_class,
+            scale=self.scale,
+            gamma=self.gamma,
+            margin=self.margin,
+            center_weight=self.center_weight,
+            part=part,
+        )

@@ -1,0 +1,94 @@
+"""Many processes: who they are, sums over them, and the global batch with gradient.
+
+A loss is a function of the whole batch, so embeddings and labels of all processes are put together before it
+is called (`global_batch`), and every process computes the same number. Everything here is the identity in a
+program that is not distributed, so one code path serves one process and many.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+
+@dataclass(frozen=True)
+class Processes:
+    """A group of processes that work on one batch: this one is number `rank` of `size`."""
+
+    rank: int = 0
+    size: int = 1
+
+    @classmethod
+    def all(cls) -> "Processes":
+        """Those of the default group of torch.distributed, or this one alone."""
+        if dist.is_available() and dist.is_initialized():
+            return cls(dist.get_rank(), dist.get_world_size())
+        return cls()
+
+    def share(self, count: int) -> tuple[int, int]:
+        """First and end of this process's part of `count` things, cut as evenly as possible, in order."""
+        return self.rank * count // self.size, (self.rank + 1) * count // self.size
+
+    def sum_(self, x: Tensor) -> Tensor:
+        """The sum of `x` over the processes, in place."""
+        if self.size > 1:
+            dist.all_reduce(x)
+        return x
+
+    def maximum_(self, x: Tensor) -> Tensor:
+        """The maximum of `x` over the processes, in place."""
+        if self.size > 1:
+            dist.all_reduce(x, op=dist.ReduceOp.MAX)
+        return x
+
+    def gather(self, x: Tensor) -> Tensor:
+        """The rows of all processes, in order of rank; each may have another number of rows."""
+        if self.size == 1:
+            return x
+        counts = [torch.zeros(1, dtype=torch.int64, device=x.device) for _ in range(self.size)]
+        dist.all_gather(counts, torch.tensor([len(x)], device=x.device))
+        sizes = [int(count) for count in counts]
+        padded = x.new_zeros(max(sizes), *x.shape[1:])
+        padded[: len(x)] = x
+        parts = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(parts, padded)
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+
+class _GatherWithGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, processes: Processes, factor: float) -> Tensor:
+        whole = processes.gather(x)
+        sizes = processes.gather(torch.tensor([len(x)], device=x.device))
+        ctx.first = int(sizes[: processes.rank].sum())
+        ctx.rows, ctx.factor = len(x), factor
+        return whole
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        return grad_output[ctx.first : ctx.first + ctx.rows] * ctx.factor, None, None
+
+
+def global_batch(
+    embeddings: Tensor, labels: Tensor, *, processes: Processes | None = None, averaged: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Embeddings and labels of all processes, in order of rank, the same on each; with gradient to own rows.
+
+    Every process has to compute the whole loss of the result (the losses of this package do, with replicated
+    and with sharded proxies). Then the gradient of an own row is complete, without a further exchange.
+
+    Args:
+        averaged: the gradients of the network will be averaged over processes, as DistributedDataParallel
+            and Fabric do. The gradient of the global loss is their sum, so the gradients of own rows are
+            multiplied by the number of processes here: the printed loss and the proxies' gradients, which
+            are complete on each process and must not be summed, stay what they are. False when the network's
+            gradients will be summed.
+    """
+    processes = processes or Processes.all()
+    if processes.size == 1:
+        return embeddings, labels
+    factor = float(processes.size) if averaged else 1.0
+    gathered: Tensor = _GatherWithGradient.apply(embeddings, processes, factor)
+    return gathered, processes.gather(labels)

@@ -1,0 +1,6 @@
+"""Many classes: losses that go through the classes in chunks, equal to their dense forms.
+
+`proxy_anchor.py` needs one pass, `softmax.py` two (all softmax losses), `soft_triple.py` adds its centers.
+Sampled and sharded classes (`losses/sampled.py`, `losses/sharded.py`) are the same functions with another
+`Part`.
+"""

@@ -1,0 +1,133 @@
+"""Proxy-Anchor in one pass over chunks of classes.
+
+Its sums run over the batch, so each class can be finished on its own: similarities of a chunk, their
+exponentials, both gradients, next chunk. Three matrix products in all, and no B x C matrix.
+
+Letters: see `classes.py`; U classes that occur in the batch, at most B.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from lookalike.losses.large.classes import (
+    WHOLE,
+    OwnEntries,
+    OwnProxies,
+    Part,
+    chunk_classes,
+    chunks,
+    fits_exponent,
+    inverse_lengths,
+)
+from lookalike.losses.large.gradients import loss_with_gradients
+
+
+def proxy_anchor_in_chunks(
+    embeddings_BD: Tensor,
+    proxies_CD: Tensor,
+    labels_B: Tensor,
+    *,
+    margin: float,
+    scale: float,
+    part: Part = WHOLE,
+) -> Tensor:
+    """`losses.proxy_anchor.proxy_anchor` of the cosines, without ever holding them all.
+
+    Args:
+        embeddings_BD, proxies_CD: of any length above 0.
+        part: which classes `proxies_CD` are; its weights multiply the classes' negative terms.
+
+    Extra memory: 2 chunk x B matrices.
+    """
+    total = part.num_classes or len(proxies_CD)
+    step = part.chunk or chunk_classes(len(embeddings_BD), embeddings_BD.shape[1], 1, embeddings_BD.device)
+
+    def compute(
+        unit_BD: Tensor, proxies_CD: Tensor, want_unit: bool, want_proxies: bool
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        own = OwnProxies.of(unit_BD, proxies_CD, labels_B, proxies_per_class=1, part=part)
+        to_unit_BD = torch.zeros_like(unit_BD) if want_unit else None
+        to_proxies_CD = torch.empty_like(proxies_CD) if want_proxies else None
+        push = _push(
+            unit_BD, proxies_CD, OwnEntries(labels_B, part), to_unit_BD, to_proxies_CD,
+            margin=margin, scale=scale, weights_C=part.weights_C, total=total, step=step,
+        )  # fmt: skip
+        pull, slopes_B = _pull(own.sims_BN[:, 0], labels_B, margin=margin, scale=scale)
+        own.add_gradients(slopes_B[:, None], unit_BD, to_unit_BD, to_proxies_CD)
+        if to_unit_BD is not None:
+            part.sum_(to_unit_BD)
+        return pull + part.sum_(push), to_unit_BD, to_proxies_CD
+
+    return loss_with_gradients(compute, embeddings_BD, proxies_CD)
+
+
+def _pull(own_B: Tensor, labels_B: Tensor, *, margin: float, scale: float) -> tuple[Tensor, Tensor]:
+    """Mean over the classes present of log(1 + sum exp(-scale*(own - margin))), and its slope by `own_B`."""
+    sorted_B, order_B = labels_B.sort()
+    starts_B = torch.zeros_like(sorted_B)
+    starts_B[1:] = sorted_B[1:] != sorted_B[:-1]
+    class_B = torch.empty_like(sorted_B)
+    class_B[order_B] = starts_B.cumsum(0)  # 0..U-1
+    present = (starts_B.sum() + 1).to(own_B.dtype)
+    logits_B = -scale * (own_B - margin)
+    shift_U = torch.zeros_like(logits_B).scatter_reduce_(
+        0, class_B, logits_B, "amax"
+    )  # at least the 0 of log(1 +
+    exps_B = (logits_B - shift_U[class_B]).exp_()
+    above_U = torch.expm1(-shift_U).index_add_(0, class_B, exps_B)  # sum - 1
+    value = (shift_U + above_U.log1p()).sum() / present
+    return value, exps_B / (1 + above_U[class_B]) * (-scale / present)
+
+
+def _push(
+    unit_BD: Tensor,
+    proxies_CD: Tensor,
+    own_entries: OwnEntries,
+    to_unit_BD: Tensor | None,
+    to_proxies_CD: Tensor | None,
+    *,
+    margin: float,
+    scale: float,
+    weights_C: Tensor | None,
+    total: int,
+    step: int,
+) -> Tensor:
+    """1/total sum_c w_c log(1 + sum_{i: y_i != c} exp(scale*(s_ic + margin))); fills both gradients."""
+    batch, offset = len(unit_BD), scale * margin
+    safe = fits_exponent(scale * (1 + abs(margin)), batch, unit_BD.dtype)
+    scaled_DB = (unit_BD * scale).T
+    value = unit_BD.new_zeros(())
+    sims_buffer, exps_buffer = unit_BD.new_empty(2, min(step, len(proxies_CD)), batch)
+    for first, end in chunks(len(proxies_CD), step):
+        chunk_QD = proxies_CD[first:end]
+        inverse_Q = inverse_lengths(chunk_QD)
+        logits_QB, exps_QB = sims_buffer[: end - first], exps_buffer[: end - first]
+        torch.mm(chunk_QD, scaled_DB, out=logits_QB).mul_(inverse_Q[:, None])
+        own_entries.fill_(logits_QB, first, -1e4)  # exp gives exactly 0
+        if safe:
+            torch.exp(logits_QB, out=exps_QB)
+            sums_Q = exps_QB.sum(dim=1).mul_(math.exp(offset))
+            values_Q, slopes_Q = sums_Q.log1p(), math.exp(offset) / (1 + sums_Q)
+        else:
+            shift_Q = logits_QB.amax(dim=1).add_(offset).clamp_min_(0)
+            torch.exp(torch.sub(logits_QB, (shift_Q - offset)[:, None], out=exps_QB), out=exps_QB)
+            above_Q = torch.expm1(-shift_Q).add_(exps_QB.sum(dim=1))
+            values_Q, slopes_Q = shift_Q + above_Q.log1p(), 1 / (1 + above_Q)
+        if weights_C is not None:
+            values_Q, slopes_Q = values_Q * weights_C[first:end], slopes_Q * weights_C[first:end]
+        value += values_Q.sum()
+        if to_unit_BD is None and to_proxies_CD is None:
+            continue
+        slopes_Q = slopes_Q.mul_(inverse_Q).mul_(
+            scale / total
+        )  # gradient by (scale * sims) * length of the proxy
+        if to_proxies_CD is not None:
+            along_Q = logits_QB.mul_(exps_QB).sum(dim=1).mul_(slopes_Q).mul_(inverse_Q).div_(-scale)
+        exps_QB.mul_(slopes_Q[:, None])
+        if to_unit_BD is not None:
+            to_unit_BD.addmm_(exps_QB.T, chunk_QD)
+        if to_proxies_CD is not None:
+            torch.mm(exps_QB, unit_BD, out=to_proxies_CD[first:end]).addcmul_(chunk_QD, along_Q[:, None])
+    return value / total

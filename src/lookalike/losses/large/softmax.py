@@ -1,0 +1,242 @@
+"""Softmax losses over chunks of classes: Proxy-NCA and ++, NormSoftmax, CosFace, ArcFace, SoftTriple.
+
+A softmax needs the sum over all classes before any gradient by a proxy is known, so there are two passes.
+The first adds up exponentials, and already the embeddings' gradients up to one factor a sample. The second
+finds the proxies' gradients from the exponentials of the first, when they could be kept (one B x P matrix),
+or computes them again (a fourth matrix product, and no memory that grows with the number of classes).
+
+Cosines are bounded, so exponentials of logits up to about +-65 (float32) need no shift; above, the largest
+logit of each sample is found first, which takes one more product.
+
+Letters: see `classes.py`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lookalike.losses.large.classes import (
+    WHOLE,
+    OwnEntries,
+    OwnProxies,
+    Part,
+    chunk_classes,
+    chunks,
+    fits_exponent,
+    inverse_lengths,
+)
+from lookalike.losses.large.gradients import loss_with_gradients
+
+KEPT_BYTES = 2**28
+"""The B x P matrix of exponentials is kept up to this size (256 MB), and computed twice above it."""
+
+Pool = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""Cosines of a class's N proxies, on dim 1 -> the cosine of the class, and its slopes by the N cosines."""
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """Which softmax loss: mean over the batch of log sum_c w_c exp(z_c) - z_y, with z = scale * cosine.
+
+    Attributes:
+        scale: factor of the cosines of all other classes.
+        own_logit: cosine of the own class -> z_y, when it is not `scale` times the cosine (margins).
+        include_own: whether the sum has the own class too.
+        label_smoothing: share of the target that the C-1 other classes have together.
+        pool: for several proxies a class; None when there is one.
+    """
+
+    scale: float
+    own_logit: Callable[[Tensor], Tensor] | None = None
+    include_own: bool = True
+    label_smoothing: float = 0.0
+    pool: Pool | None = None
+    proxies_per_class: int = 1
+
+
+def softmax_in_chunks(
+    embeddings_BD: Tensor,
+    proxies_PD: Tensor,
+    labels_B: Tensor,
+    settings: Softmax,
+    part: Part = WHOLE,
+) -> Tensor:
+    """A softmax loss of the cosines of embeddings and proxies, without holding matrices of their size.
+
+    Args:
+        embeddings_BD, proxies_PD: of any length above 0; proxies class-major.
+        part: which classes `proxies_PD` are; its weights multiply the classes' exponentials.
+    """
+    batch, dim = embeddings_BD.shape
+    keep = part.keep if part.keep is not None else batch * len(proxies_PD) * 4 <= KEPT_BYTES
+
+    def compute(
+        unit_BD: Tensor, proxies_PD: Tensor, want_unit: bool, want_proxies: bool
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        step = part.chunk or chunk_classes(batch, dim, settings.proxies_per_class, unit_BD.device)
+        passes = _Passes(settings, unit_BD, proxies_PD, labels_B, part, step=step, keep=keep and want_proxies)
+        return passes.run(want_unit, want_proxies)
+
+    return loss_with_gradients(compute, embeddings_BD, proxies_PD)
+
+
+class _Passes:
+    """One evaluation of a softmax loss: the matrices that both passes need, and the passes."""
+
+    def __init__(
+        self,
+        settings: Softmax,
+        unit_BD: Tensor,
+        proxies_PD: Tensor,
+        labels_B: Tensor,
+        part: Part,
+        *,
+        step: int,
+        keep: bool,
+    ) -> None:
+        self.settings, self.part, self.step, self.keep = settings, part, step, keep
+        self.unit_BD, self.proxies_PD, self.labels_B = unit_BD, proxies_PD, labels_B
+        self.per_class = settings.proxies_per_class
+        self.held = len(proxies_PD) // self.per_class
+        self.total = part.num_classes or self.held
+        self.own_entries = OwnEntries(labels_B, part)
+        rows = len(proxies_PD) if keep else min(step, self.held) * self.per_class
+        self.buffer_PB = unit_BD.new_empty(rows, len(unit_BD))
+        self.inverse_P = unit_BD.new_empty(len(proxies_PD))
+        self.shift_B: Tensor | None = None
+
+    def run(self, want_unit: bool, want_proxies: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Value and gradients."""
+        settings, part, batch = self.settings, self.part, len(self.unit_BD)
+        own = OwnProxies.of(
+            self.unit_BD, self.proxies_PD, self.labels_B, proxies_per_class=self.per_class, part=part
+        )
+        logits_B, own_slopes_BN = _own_logits(own.sims_BN, settings)
+        if not fits_exponent(settings.scale, self.total, self.unit_BD.dtype):
+            self.shift_B = self._largest_logits()
+        sums_B, to_unit_BD = self._first_pass(want_unit)
+        others_B = part.sum_(sums_B).log()  # this and the next two are relative to the shift
+        own_B = logits_B if self.shift_B is None else logits_B - self.shift_B
+        if settings.include_own:
+            values_B = F.softplus(others_B - own_B, threshold=40)
+            slopes_B = -torch.sigmoid(others_B - own_B)
+            whole_B = torch.logaddexp(others_B, own_B)
+        else:
+            values_B, slopes_B, whole_B = others_B - own_B, -torch.ones_like(own_B), others_B
+        shares_B1 = torch.exp(-whole_B)[:, None] * (settings.scale / batch)  # exponential -> slope by cosine
+        if to_unit_BD is not None:
+            to_unit_BD.mul_(shares_B1)
+        spread_D = None
+        if settings.label_smoothing:
+            values_B, slopes_B, own_extra, spread_D = self._smooth(
+                values_B, slopes_B, own, logits_B, to_unit_BD
+            )
+        own_slopes_BN = own_slopes_BN * (slopes_B[:, None] / batch)
+        if settings.label_smoothing:
+            own_slopes_BN = own_slopes_BN + own_extra
+        to_proxies_PD = self._second_pass(self.unit_BD * shares_B1, spread_D) if want_proxies else None
+        own.add_gradients(own_slopes_BN, self.unit_BD, to_unit_BD, to_proxies_PD)
+        if to_unit_BD is not None:
+            part.sum_(to_unit_BD)
+        return values_B.mean(), to_unit_BD, to_proxies_PD
+
+    def _cosines(self, first: int, end: int, out_QB: Tensor, inverse_Q: Tensor) -> Tensor:
+        chunk_QD = self.proxies_PD[first * self.per_class : end * self.per_class]
+        return torch.mm(chunk_QD, self.unit_BD.T, out=out_QB).mul_(inverse_Q[:, None])
+
+    def _exponentials(self, first: int, end: int, sums_B: Tensor | None) -> Tensor:
+        """w_c exp(z_c) times the slopes of the pooled cosine by each proxy, (Q, B), 0 at own classes.
+
+        Rows are divided by the lengths of their proxies, so that products with raw proxies are right. Adds
+        the bare w_c exp(z_c) to `sums_B`.
+        """
+        rows = slice(first * self.per_class, end * self.per_class)
+        inverse_Q = self.inverse_P[rows]
+        out_QB = self.buffer_PB[rows] if self.keep else self.buffer_PB[: rows.stop - rows.start]
+        logits_QB = self._cosines(first, end, out_QB, inverse_Q)
+        slopes_QNB = None
+        if self.settings.pool is not None:
+            logits_QB, slopes_QNB = self.settings.pool(out_QB.view(end - first, self.per_class, -1))
+        logits_QB.mul_(self.settings.scale)
+        if self.shift_B is not None:
+            logits_QB.sub_(self.shift_B)
+        self.own_entries.fill_(logits_QB, first, -1e4)  # exp gives exactly 0
+        exps_QB = logits_QB.exp_()
+        if self.part.weights_C is not None:
+            exps_QB.mul_(self.part.weights_C[first:end, None])
+        if sums_B is not None:
+            sums_B += exps_QB.sum(dim=0)
+        if slopes_QNB is not None:
+            torch.mul(slopes_QNB, exps_QB[:, None], out=out_QB.view(end - first, self.per_class, -1))
+        return out_QB.mul_(inverse_Q[:, None])
+
+    def _first_pass(self, want_unit: bool) -> tuple[Tensor, Tensor | None]:
+        """Sums of w_c exp(z_c), and of w_c exp(z_c) times unit proxies."""
+        sums_B = self.unit_BD.new_zeros(len(self.unit_BD))
+        to_unit_BD = torch.zeros_like(self.unit_BD) if want_unit else None
+        for first, end in chunks(self.held, self.step):
+            chunk_QD = self.proxies_PD[first * self.per_class : end * self.per_class]
+            self.inverse_P[first * self.per_class : end * self.per_class] = inverse_lengths(chunk_QD)
+            exps_QB = self._exponentials(first, end, sums_B)
+            if to_unit_BD is not None:
+                to_unit_BD.addmm_(exps_QB.T, chunk_QD)
+        return sums_B, to_unit_BD
+
+    def _second_pass(self, shared_BD: Tensor, spread_D: Tensor | None) -> Tensor:
+        """The proxies' gradient, of all but the own proxies' part."""
+        to_proxies_PD = torch.empty_like(self.proxies_PD)
+        scratch_QD = torch.empty_like(self.proxies_PD[: self.step * self.per_class])
+        for first, end in chunks(self.held, self.step):
+            rows = slice(first * self.per_class, end * self.per_class)
+            chunk_QD, inverse_Q = self.proxies_PD[rows], self.inverse_P[rows]
+            exps_QB = self.buffer_PB[rows] if self.keep else self._exponentials(first, end, None)
+            to_chunk_QD = torch.mm(exps_QB, shared_BD, out=to_proxies_PD[rows])
+            if spread_D is not None:
+                to_chunk_QD.addr_(inverse_Q, spread_D)
+            along_Q = torch.mul(to_chunk_QD, chunk_QD, out=scratch_QD[: len(chunk_QD)]).sum(dim=1)
+            to_chunk_QD.addcmul_(chunk_QD, along_Q.mul_(inverse_Q).mul_(inverse_Q)[:, None], value=-1)
+        return to_proxies_PD
+
+    def _largest_logits(self) -> Tensor:
+        """The largest logit of another class, for each sample: one product more, for large scales only."""
+        largest_B = self.unit_BD.new_full((len(self.unit_BD),), -self.settings.scale)
+        buffer_QB = self.unit_BD.new_empty(min(self.step, self.held) * self.per_class, len(self.unit_BD))
+        for first, end in chunks(self.held, self.step):
+            chunk_QD = self.proxies_PD[first * self.per_class : end * self.per_class]
+            sims_QB = self._cosines(first, end, buffer_QB[: len(chunk_QD)], inverse_lengths(chunk_QD))
+            if self.settings.pool is not None:
+                sims_QB = self.settings.pool(sims_QB.view(end - first, self.per_class, -1))[0]
+            self.own_entries.fill_(sims_QB, first, -1.0)
+            torch.maximum(largest_B, sims_QB.amax(dim=0).mul_(self.settings.scale), out=largest_B)
+        return self.part.maximum_(largest_B)
+
+    def _smooth(
+        self, values_B: Tensor, slopes_B: Tensor, own: OwnProxies, logits_B: Tensor, to_unit_BD: Tensor | None
+    ) -> tuple[Tensor, Tensor, float, Tensor]:
+        """Adds smoothing * (z_y - mean of the other z): a constant gradient for every cosine.
+
+        Returns values, their slopes by z_y, what is to be added to the slopes by the own cosine (the
+        constant is given to all classes), and the constant's gradient by each unit proxy.
+        """
+        smoothing, others = self.settings.label_smoothing, max(self.total - 1, 1)
+        spread = self.settings.scale * smoothing / (others * len(self.unit_BD))
+        held_D = self.proxies_PD.T @ self.inverse_P  # sum of unit proxies
+        if to_unit_BD is not None:
+            to_unit_BD.sub_(held_D, alpha=spread)
+        sum_D = self.part.sum_(held_D.clone())
+        rest_B = self.settings.scale * (self.unit_BD @ sum_D - own.sims_BN[:, 0])
+        values_B = values_B + smoothing * (logits_B - rest_B / others)
+        return values_B, slopes_B + smoothing, spread, self.unit_BD.sum(dim=0).mul_(-spread)
+
+
+def _own_logits(sims_BN: Tensor, settings: Softmax) -> tuple[Tensor, Tensor]:
+    """Logits of the own classes (B,), and their slopes by the cosines of the own proxies (B, N)."""
+    with torch.enable_grad():
+        sims_BN = sims_BN.detach().requires_grad_()
+        pooled_B = sims_BN[:, 0] if settings.pool is None else settings.pool(sims_BN)[0]
+        logits_B = settings.own_logit(pooled_B) if settings.own_logit else settings.scale * pooled_B
+        (slopes_BN,) = torch.autograd.grad(logits_B.sum(), sims_BN)
+    return logits_B.detach(), slopes_BN
