@@ -7,7 +7,6 @@ name and opened memory-mapped, so it may be larger than memory and a killed run 
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lookalike.data.images import ImageDataset
+from lookalike.data.readers.archives import cache_folder
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import TrainTransform, test_transform
 from lookalike.embed import map_pictures
 from lookalike.progress import Progress
 from lookalike.tensor_tree import write_atomically
-
-
-def cache_folder() -> Path:
-    """`$LOOKALIKE_CACHE`, or ~/.cache/lookalike."""
-    return Path(os.environ.get("LOOKALIKE_CACHE", Path.home() / ".cache" / "lookalike"))
 
 
 def picture_digest(table: LabeledImages) -> str:
@@ -79,9 +74,12 @@ def cached_outputs(
     name = hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
     file = cache_folder() / "activations" / f"{name}.npy"
     if not file.exists():
-        options: dict[str, Any] = dict(
-            batch_size=batch_size, workers=workers, device=device, progress=progress
-        )
+        options: dict[str, Any] = {
+            "batch_size": batch_size,
+            "workers": workers,
+            "device": device,
+            "progress": progress,
+        }
 
         def compute(temporary: Path) -> None:
             plain = ImageDataset(table, test_transform(crops.preprocessing))

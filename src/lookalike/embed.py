@@ -9,16 +9,21 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars
 import torch
+from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from lookalike.checks import check_choice
 from lookalike.data.images import ImageDataset
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import test_transform
+from lookalike.errors import ArgumentError
 from lookalike.models.embedder import Embedder
 from lookalike.preprocessing import Preprocessing
 from lookalike.progress import Progress
@@ -36,18 +41,20 @@ class Embeddings:
 
     def save(self, file: Path) -> None:
         """Writes an .npz archive with `embeddings`, `labels`, `paths` and `class_names` (plain strings)."""
+        with file.open("wb") as stream:
+            np.savez(
+                stream,
+                embeddings=self.matrix,
+                labels=self.labels,
+                paths=np.array(self.paths, dtype=np.str_),
+                class_names=np.array(self.class_names, dtype=np.str_),
+            )
 
-        def write(temporary: Path) -> None:
-            with temporary.open("wb") as stream:
-                np.savez(
-                    stream,
-                    embeddings=self.matrix,
-                    labels=self.labels,
-                    paths=np.array(self.paths, dtype=np.str_),
-                    class_names=np.array(self.class_names, dtype=np.str_),
-                )
-
-        write_atomically(file, write)
+    def to_frame(self) -> polars.DataFrame:
+        """A table with `path`, `label`, `class_name` and `embedding`, a row a picture."""
+        names = [self.class_names[label] for label in self.labels]
+        columns = {"path": list(self.paths), "label": self.labels, "class_name": names}
+        return polars.DataFrame({**columns, "embedding": self.matrix})
 
 
 def decoding_workers(workers: int | None) -> int:
@@ -153,3 +160,52 @@ def embed(
     finally:
         embedder.train(was_training)
     return Embeddings(matrix, table.labels, table.paths, table.class_names)
+
+
+def pick_device(name: str) -> torch.device:
+    """The device called "auto" (a GPU if there is one), "cpu", "cuda" or "mps".
+
+    Raises:
+        ArgumentError: no such device here.
+    """
+    check_choice("device", name, ("auto", "cpu", "cuda", "mps"))
+    present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return torch.device(next((kind for kind in ("cuda", "mps") if present[kind]), "cpu"))
+    if not present[name]:
+        raise ArgumentError(f"this machine has no device '{name}'; use --device auto")
+    return torch.device(name)
+
+
+def embed_to_file(
+    embedder: Embedder,
+    table: LabeledImages,
+    file: Path,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+) -> int:
+    """Embeds `table` into `file` and returns the number of pictures; the format is the suffix's.
+
+    `.npy` holds the matrix alone and is written as it is computed, whatever its size; `.npz` and
+    `.parquet` add labels, class names and paths.
+
+    Raises:
+        ArgumentError: another suffix.
+    """
+    check_choice("format", file.suffix, (".npy", ".npz", ".parquet"))
+
+    def write(temporary: Path) -> None:
+        options: dict[str, Any] = {"device": device, "progress": progress}
+        if file.suffix == ".npy":
+            shape = (len(table), embedder.embedding_dim)
+            matrix = open_memmap(temporary, mode="w+", dtype=np.float32, shape=shape)
+            embed(embedder, table, matrix=matrix, **options)
+            matrix.flush()
+        elif file.suffix == ".npz":
+            embed(embedder, table, **options).save(temporary)
+        else:
+            embed(embedder, table, **options).to_frame().write_parquet(temporary)
+
+    write_atomically(file, write)
+    return len(table)

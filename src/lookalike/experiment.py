@@ -27,9 +27,12 @@ from lookalike.settings import (
 )
 
 MODE_DEFAULTS: dict[str, dict[str, Any]] = {
-    "frozen": dict(epochs=30, patience=8, warmup_epochs=0, lr=1e-4, head_lr=1e-3, proxy_lr=3e-2),
-    "partial": dict(epochs=6, patience=3, warmup_epochs=0, lr=3e-4, head_lr=3e-4, proxy_lr=3e-2),
-    "finetune": dict(epochs=20, patience=5, warmup_epochs=1, lr=1e-4, head_lr=1e-4, proxy_lr=1e-2),
+    "frozen": {"epochs": 30, "patience": 8, "warmup_epochs": 0}
+    | {"lr": 1e-4, "head_lr": 3e-3, "proxy_lr": 3e-2},
+    "partial": {"epochs": 6, "patience": 3, "warmup_epochs": 0}
+    | {"lr": 3e-4, "head_lr": 3e-4, "proxy_lr": 3e-2},
+    "finetune": {"epochs": 20, "patience": 5, "warmup_epochs": 1}
+    | {"lr": 1e-4, "head_lr": 1e-4, "proxy_lr": 1e-2},
 }
 """What a None in `train` becomes, by mode; chosen on validation classes (docs/results.md)."""
 
@@ -100,7 +103,7 @@ def load_experiment(file: Path) -> Experiment:
 
     Raises:
         FileError: the file cannot be read.
-        ArgumentError, UnknownNameError: it holds a setting that does not exist or a value that it cannot take.
+        ArgumentError, UnknownNameError: a setting that does not exist, or a value that it cannot take.
     """
     try:
         tree = yaml.safe_load(file.read_text())
@@ -150,13 +153,18 @@ def _hint(place: str) -> str:
     return near_miss(place, setting_names()) or f" (settings: {', '.join(setting_names())})"
 
 
-def setting_names(model: type[BaseModel] = Experiment, prefix: str = "") -> list[str]:
+def setting_names() -> list[str]:
     """Every dotted name that can be set, without the losses' own arguments."""
-    names = []
+    return [name for name, _, _ in setting_facts()]
+
+
+def setting_facts(model: type[BaseModel] = Experiment, prefix: str = "") -> list[tuple[str, Any, str]]:
+    """Name, default and meaning of everything that can be set."""
+    facts: list[tuple[str, Any, str]] = []
     for name, info in model.model_fields.items():
         kind = info.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            names += setting_names(kind, f"{prefix}{name}.")
+            facts += setting_facts(kind, f"{prefix}{name}.")
         else:
-            names.append(f"{prefix}{name}")
-    return names
+            facts.append((f"{prefix}{name}", info.default, info.description or ""))
+    return facts

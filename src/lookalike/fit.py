@@ -23,11 +23,12 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 
 from lookalike.data.images import picture_size
+from lookalike.data.readers import read
 from lookalike.data.splits import Parts, three_way
 from lookalike.data.table import LabeledImages
 from lookalike.embed import embed, embed_with
 from lookalike.errors import FileError
-from lookalike.evaluation import RetrievalResult, evaluate
+from lookalike.evaluation import RetrievalResult
 from lookalike.experiment import Experiment
 from lookalike.inputs import Inputs, Tail
 from lookalike.job import (
@@ -46,10 +47,10 @@ from lookalike.models.checkpoint import fingerprint, save_model
 from lookalike.models.embedder import Embedder
 from lookalike.progress import Progress
 from lookalike.runs import RunFolder, environment
+from lookalike.schedules import drops, replayed
+from lookalike.scoring import score
+from lookalike.settings import ScheduleSettings
 from lookalike.train import TrainingState, train
-
-KS = (1, 2, 4, 8)
-"""The K of Recall@K in every run's result."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Outcome:
     epoch: int
     epochs: int
     candidates: dict[str, dict[str, float]]
+    drops: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,36 +75,43 @@ class FitResult:
 
 
 def fit(
-    table: LabeledImages,
+    data: LabeledImages | str | Path,
     out: Path | str,
     experiment: Experiment | None = None,
     *,
     start_from: Path | str | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    parts: Parts | None = None,
+    score_test: bool = True,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> FitResult:
-    """Trains on `table`, measures, and leaves a run folder.
+    """Trains on `data`, measures, and leaves a run folder.
 
     Args:
+        data: a table, or what `read` takes: a folder, a table file, an archive, a name.
         out: the run folder; new, or with `overwrite` an earlier run's, or with `resume` an interrupted one's.
         experiment: the settings; not with `resume`, which keeps the run's own.
         start_from: another run's folder, whose model training goes on from.
+        parts: which classes train, validate and test; None: `three_way` of the data. Where the validation
+            pictures are test pictures, the result says that the test was used to select.
+        score_test: False leaves the test classes alone, as a search over settings must.
         device: "auto", "cpu", "cuda" or "mps".
 
     Raises:
-        FileError: `out` cannot be used, or `table` is not the run's data.
-        DataError: the table cannot be split, or holds a picture that cannot be read.
+        FileError: `out` cannot be used, or `data` is not the run's data.
+        DataError: the data cannot be split, or holds a picture that cannot be read.
         TrainingError: the loss is not finite.
     """
     began, folder, progress = time.monotonic(), RunFolder(out), progress or Progress()
+    table = data if isinstance(data, LabeledImages) else read(data)
     fabric = Fabric(accelerator=device, devices=1)
     if resume:
         experiment = folder.experiment()
         start_from = folder.read_json("data.json")["start_from"]
     experiment = (experiment or Experiment()).check()
-    parts = three_way(
+    parts = parts or three_way(
         table,
         test_share=experiment.data.test_share,
         validation_share=experiment.data.validation_share,
@@ -112,7 +121,7 @@ def fit(
         experiment = _resolved(experiment, parts, fabric)
     fabric = Fabric(accelerator=device, devices=1, precision=experiment.train.precision)
     job = Job(experiment, parts, folder, fabric, progress, Path(start_from) if start_from else None)
-    facts = _data_facts(table, parts, start_from)
+    facts = _data_facts(data, table, parts, start_from)
     if job.start_from is not None:
         _refuse_other_data(RunFolder(job.start_from), facts, "start_from")
     if resume:
@@ -130,13 +139,19 @@ def fit(
         tail = build_network(job)
         start = _refit(job, tail, outcome)
     final = tail.embedder.eval()
+    if not score_test:
+        _save_model(job, final)
+        result = _result(job, outcome, final)
+        folder.write_json("result.json", result)
+        nothing = np.zeros((0, final.embedding_dim), dtype=np.float32)
+        return FitResult(result, parts.test.rows([]), nothing, nothing)
     vectors = _embed_test(job, tail, start)
     with job.timed("evaluation"):
-        before, after = (_score(parts.test, matrix) for matrix in vectors)
+        before, after = (score(parts.test, matrix) for matrix in vectors)
     job.seconds["total"] = round(time.monotonic() - began, 2)
-    result = _result(job, outcome, final, before, after)
+    result = _result(job, outcome, final) | {"test": after.to_dict(), "test_start": before.to_dict()}
     _save_model(job, final)
-    after.save_queries(folder.path / "test_queries.npz")
+    after.save(folder.path / "test_queries")
     folder.write_json("result.json", result)
     return FitResult(result, parts.test, *vectors)
 
@@ -153,10 +168,12 @@ def _resolved(experiment: Experiment, parts: Parts, fabric: Fabric) -> Experimen
     )
 
 
-def _data_facts(table: LabeledImages, parts: Parts, start_from: Path | str | None) -> dict[str, Any]:
+def _data_facts(
+    data: LabeledImages | str | Path, table: LabeledImages, parts: Parts, start_from: Path | str | None
+) -> dict[str, Any]:
     return {
         "name": table.name,
-        "root": str(table.root.resolve()),
+        "source": _source(data),
         "digest": table.digest(),
         "split_digest": parts.digest(),
         "split_source": parts.source,
@@ -164,6 +181,12 @@ def _data_facts(table: LabeledImages, parts: Parts, start_from: Path | str | Non
         "classes": {name: part.num_classes for name, part in _parts(parts).items()},
         "pictures": {name: len(part) for name, part in _parts(parts).items()},
     }
+
+
+def _source(data: LabeledImages | str | Path) -> str:
+    """Where the data can be read again: an absolute path, or a name such as glyphs."""
+    place = data.root if isinstance(data, LabeledImages) else Path(data)
+    return str(place.resolve()) if place.exists() else str(place)
 
 
 def _parts(parts: Parts) -> dict[str, LabeledImages]:
@@ -176,8 +199,8 @@ def _refuse_other_data(folder: RunFolder, facts: dict[str, Any], purpose: str) -
     for key, what in (("digest", "data"), ("split_digest", "split into classes")):
         if earlier[key] != facts[key]:
             raise FileError(
-                f"{purpose}: the run '{folder.path}' was made with another {what} ({earlier['name']}); going on would "
-                "mix training and test classes; use its data, seed and shares, or train anew"
+                f"{purpose}: the run '{folder.path}' was made with another {what} ({earlier['name']}); "
+                "going on would mix training and test classes; use its data, seed and shares, or train anew"
             )
 
 
@@ -189,12 +212,13 @@ def _plan(job: Job) -> str:
         f"{name} {part.num_classes} classes / {len(part)} pictures" for name, part in _parts(parts).items()
     )
     warm = f", first {train.warmup_epochs} with the backbone at rest" if train.warmup_epochs else ""
+    source = "named by the data" if parts.source == "named" else "held out"
     return (
-        f"{parts.fit.name}: {counts} (test classes {'named by the data' if parts.source == 'named' else 'held out'})\n"
+        f"{parts.fit.name}: {counts} (test classes {source})\n"
         f"{job.mode}: {experiment.model.backbone} at {experiment.data.image_size} px on {job.fabric.device}, "
         f"{experiment.model.embedding_dim}-d, loss {experiment.loss.name}, up to {train.epochs} epochs{warm}\n"
-        f"rates: backbone {train.lr if job.mode != 'frozen' else 0}, head {train.head_lr}, proxies {train.proxy_lr}; "
-        f"chosen by validation {train.metric}"
+        f"rates: backbone {train.lr if job.mode != 'frozen' else 0}, head {train.head_lr}, "
+        f"proxies {train.proxy_lr}; chosen by validation {train.metric}"
     )
 
 
@@ -211,14 +235,16 @@ def _select(job: Job, tail: Tail) -> tuple[Embedder, Outcome]:
 
     def measure() -> dict[str, float]:
         with job.timed("validation"):
-            return _metrics(_score(held, run_whole(job, tail, held_inputs, project=True).numpy()))
+            return _metrics(score(held, run_whole(job, tail, held_inputs, project=True).numpy()))
 
     def on_epoch(state: TrainingState) -> None:
         job.progress.say(_epoch_line(state, metric))
         if state.best_epoch == state.epoch:
             _save_model(job, embedder)
 
-    state = _train(job, tail, loss, inputs, "select", measure, on_epoch, job.experiment.train.epochs or 0)
+    settings = job.experiment.train
+    schedule = settings.schedule
+    state = _train(job, tail, loss, inputs, "select", measure, on_epoch, settings.epochs or 0, schedule)
     candidates = {"start": state.history[0]["validation"]}
     if state.best_epoch > 0:
         candidates["trained"] = state.history[state.best_epoch]["validation"]
@@ -230,7 +256,8 @@ def _select(job: Job, tail: Tail) -> tuple[Embedder, Outcome]:
     if best != "finished" and "finished" in candidates:
         embedder.projection = projection
     job.progress.say(_choice_line(best, state.best_epoch, candidates, metric))
-    return start, Outcome(best, state.best_epoch, state.epoch, candidates)
+    recorded = drops(schedule, epochs=state.epoch, metrics=state.values(schedule.metric))
+    return start, Outcome(best, state.best_epoch, state.epoch, candidates, tuple(recorded))
 
 
 def _refit(job: Job, tail: Tail, outcome: Outcome) -> Embedder:
@@ -239,7 +266,8 @@ def _refit(job: Job, tail: Tail, outcome: Outcome) -> Embedder:
     loss = begin(job, tail, inputs, job.parts.fit.num_classes)
     start = copy.deepcopy(tail.embedder)
     job.progress.say(f"refit on all {job.parts.fit.num_classes} training classes")
-    _train(job, tail, loss, inputs, "refit", None, lambda state: None, outcome.epoch)
+    schedule = replayed(job.experiment.train.schedule, outcome.drops)
+    _train(job, tail, loss, inputs, "refit", None, lambda state: None, outcome.epoch, schedule)
     if outcome.what == "finished":
         _finish(job, tail, inputs)
     return start
@@ -254,6 +282,7 @@ def _train(
     measure: Callable[[], dict[str, float]] | None,
     on_epoch: Callable[[TrainingState], None],
     epochs: int,
+    schedule: ScheduleSettings,
 ) -> TrainingState:
     """`train`, going on from the stage's saved state if there is one, saving and logging every epoch."""
 
@@ -268,7 +297,7 @@ def _train(
             loss,
             inputs,
             batches_of(job, inputs.labels),
-            job.experiment.train.model_copy(update={"epochs": epochs}),
+            job.experiment.train.model_copy(update={"epochs": epochs, "schedule": schedule}),
             fabric=job.fabric,
             seed=job.experiment.seed,
             evaluate=measure,
@@ -311,19 +340,6 @@ def _embed_test(job: Job, tail: Tail, start: Embedder) -> tuple[NDArray[np.float
         return embed(start, test, **options).matrix, embed(tail.embedder, test, **options).matrix
 
 
-def _score(table: LabeledImages, matrix: NDArray[np.float32]) -> RetrievalResult:
-    """Every picture asks for its class among the others, or queries ask the gallery where the data has roles."""
-    roles = table.role is not None
-    return evaluate(
-        matrix,
-        table.labels,
-        query=table.queries() if roles else None,
-        gallery=table.gallery() if roles else None,
-        ks=KS,
-        class_names=table.class_names,
-    )
-
-
 def _metrics(result: RetrievalResult) -> dict[str, float]:
     return {key: value for key, value in result.to_dict().items() if isinstance(value, float)}
 
@@ -349,25 +365,25 @@ def _choice_line(best: str, epoch: int, candidates: dict[str, dict[str, float]],
     return f"validation {metric}: {scores}; {told[best]}"
 
 
-def _result(
-    job: Job, outcome: Outcome, embedder: Embedder, before: RetrievalResult, after: RetrievalResult
-) -> dict[str, Any]:
+def _result(job: Job, outcome: Outcome, embedder: Embedder) -> dict[str, Any]:
+    """Everything but the test's metrics."""
     metric, parts = job.experiment.train.metric, job.parts
+    on_test = bool(set(parts.validation.paths) & set(parts.test.paths))
+    by = f"{metric} of {parts.validation.num_classes} {'test' if on_test else 'validation'} classes"
     return {
         "start": outcome.candidates["start"],
         "validation": outcome.candidates[outcome.what],
-        "test": after.to_dict(),
-        "test_start": before.to_dict(),
         "candidates": outcome.candidates,
         "selected": {
             "what": outcome.what,
             "epoch": outcome.epoch if outcome.what != "start" else 0,
             "epochs_trained": outcome.epochs,
-            "by": f"{metric} of {parts.validation.num_classes} validation classes",
+            "by": by,
             "refit": job.experiment.train.refit and outcome.what != "start",
-            "test_used_to_select": False,
+            "drops": list(outcome.drops),
+            "test_used_to_select": on_test,
         },
-        "data": {**_data_facts(job.parts.fit, parts, job.start_from), "name": parts.fit.name},
+        "data": job.folder.read_json("data.json"),
         "mode": job.mode,
         "loss": job.experiment.loss.name,
         "model_fingerprint": fingerprint(embedder),

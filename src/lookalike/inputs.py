@@ -5,7 +5,7 @@ The three training modes differ only in how much of the network has been run bef
 | mode     | cached for each picture           | the loop runs                               |
 |----------|-----------------------------------|---------------------------------------------|
 | finetune | nothing                           | the whole network on augmented pictures     |
-| partial  | activations after `cut` stages, for the picture, its mirror image and crops | the other stages, pooling, projection |
+| partial  | activations after `cut` stages    | the other stages, pooling, projection       |
 | frozen   | the pooled vector                 | the projection                              |
 
 `Tail` is the part of the network behind the cache; `Inputs` yields what that part takes.
@@ -32,7 +32,7 @@ from lookalike.settings import Mode
 
 @dataclass(frozen=True)
 class Tail:
-    """The part of `embedder` that runs in each step: everything, the stages from `cut` on, or the projection."""
+    """The part of `embedder` that a step runs: everything, the stages from `cut` on, or the projection."""
 
     embedder: Embedder
     mode: Mode
@@ -74,8 +74,9 @@ class Batches(Protocol):
 
 
 class Inputs(Protocol):
-    """Inputs of a tail, with their labels; rows are numbered 0..len-1."""
+    """Inputs of a tail, with the table they are of and its labels; rows are numbered 0..len-1."""
 
+    table: LabeledImages
     labels: Tensor
 
     def __len__(self) -> int: ...

@@ -22,8 +22,9 @@ from lookalike.cache import cached_outputs, weight_digest
 from lookalike.checks import look_up
 from lookalike.data.samplers import BalancedBatches, RandomBatches
 from lookalike.data.splits import Parts
-from lookalike.data.table import LabeledImages
+from lookalike.data.table import CoarseLevel, LabeledImages
 from lookalike.data.transforms import TrainTransform
+from lookalike.errors import DataError
 from lookalike.experiment import Experiment
 from lookalike.inputs import Batches, CachedInputs, Inputs, PictureInputs, Tail
 from lookalike.losses import LOSSES, MetricLoss
@@ -170,7 +171,7 @@ def begin(job: Job, tail: Tail, inputs: Inputs, num_classes: int) -> MetricLoss:
         if job.start_from is None:
             set_closed_form(job, embedder, experiment.model.start, pooled, inputs.labels)
         generator = torch.Generator().manual_seed(experiment.seed)
-        loss = build_loss(experiment, num_classes, embedder, generator)
+        loss = build_loss(experiment, num_classes, embedder, generator, inputs.table.coarse)
         if experiment.train.proxy_start == "class_mean" and loss.proxy_loss is not None:
             with torch.no_grad():
                 embeddings = embedder.project(pooled.to(job.fabric.device)).cpu()
@@ -179,13 +180,28 @@ def begin(job: Job, tail: Tail, inputs: Inputs, num_classes: int) -> MetricLoss:
 
 
 def build_loss(
-    experiment: Experiment, num_classes: int, embedder: Embedder, generator: torch.Generator
+    experiment: Experiment,
+    num_classes: int,
+    embedder: Embedder,
+    generator: torch.Generator,
+    coarse: tuple[CoarseLevel, ...] = (),
 ) -> MetricLoss:
-    """The loss that the experiment names."""
+    """The loss that the experiment names; its setting `parents: given` stands for the data's coarse levels.
+
+    Raises:
+        DataError: given parents are asked for, and the data has no coarse level.
+    """
     kind = look_up(LOSSES, experiment.loss.name, "loss")
+    arguments = experiment.loss.arguments
+    if arguments.get("parents") == "given":
+        if not coarse:
+            raise DataError(
+                "loss.parents is 'given', but the data has no coarse level; leave the setting out"
+            )
+        arguments["parents"] = [level.parents for level in coarse]
     known: dict[str, Any] = {"generator": generator, "channels": embedder.channels}
     given = {name: value for name, value in known.items() if name in inspect.signature(kind).parameters}
-    return kind(num_classes, embedder.embedding_dim, **(given | experiment.loss.arguments))
+    return kind(num_classes, embedder.embedding_dim, **(given | arguments))
 
 
 def batches_of(job: Job, labels: Tensor) -> Batches:

@@ -7,7 +7,7 @@ RUN/
     log.jsonl                        a JSON object an epoch
     training_state/                  select.* and refit.*: proxies, optimizer, history, to resume
     result.json                      start, validation, test; what selected; seconds; counts
-    test_queries.npz                 each test query's own result, for paired comparison
+    test_queries.json, .npz          the test classes' and queries' own results, for `lookalike compare`
     report.html                      the same for people
 """
 
@@ -43,14 +43,15 @@ class RunFolder:
             raise FileError(f"'{self.path}' is a file; name a folder for the run")
         if self.holds_run() and not overwrite:
             raise FileError(
-                f"'{self.path}' holds a run already; go on with --resume, replace it with --overwrite, or name another"
+                f"'{self.path}' holds a run already; go on with --resume, replace it with --overwrite, "
+                "or name another folder"
             )
         if self.path.is_dir() and not self.holds_run() and any(self.path.iterdir()):
             raise FileError(
                 f"'{self.path}' is a folder with other files in it; name a new folder for the run"
             )
         self.path.mkdir(parents=True, exist_ok=True)
-        for name in ("log.jsonl", "result.json", "report.html", "test_queries.npz"):
+        for name in ("log.jsonl", "result.json", "report.html", "test_queries.json", "test_queries.npz"):
             (self.path / name).unlink(missing_ok=True)
         for file in (self.path / "training_state").glob("*"):
             file.unlink()

@@ -3,13 +3,12 @@
 Nothing here has state: a resumed run asks with the same history and gets the same factor. Epochs count
 from 1; epoch e uses the factor that follows from the metrics of epochs 1..e-1.
 
-| name     | factor in epoch e                                                              | used by |
-|----------|--------------------------------------------------------------------------------|---------|
-| constant | 1                                                                              | |
-| step     | gamma ** (number of drops before e): after each `every` epochs, or `milestones` | Proxy-Anchor, ProxyGML, SoftTriple, NormSoftmax |
-| cosine   | (1 + cos(pi (e-1) / epochs)) / 2                                               | |
-| plateau  | gamma ** (number of times the metric rested more than `patience` epochs)       | ProxyNCA++, stage 1 |
-| replay   | as step with `milestones`: the drops that a plateau run recorded               | ProxyNCA++, stage 2 |
+constant  1
+step      gamma ** (drops so far): one after each `every` epochs, or after each of `milestones`
+          (Proxy-Anchor, ProxyGML, SoftTriple, NormSoftmax)
+cosine    (1 + cos(pi (e-1) / epochs)) / 2
+plateau   gamma ** (times that the metric rested for more than `patience` epochs) (ProxyNCA++, stage 1)
+replay    as step, with the drops that a plateau run recorded as `milestones` (ProxyNCA++, stage 2)
 """
 
 import math
@@ -40,6 +39,18 @@ def drops(schedule: ScheduleSettings, *, epochs: int, metrics: Sequence[float]) 
     if schedule.name == "step":
         return list(schedule.milestones) or list(range(schedule.every, epochs + 1, schedule.every))
     return []
+
+
+def replayed(schedule: ScheduleSettings, recorded: Sequence[int]) -> ScheduleSettings:
+    """A plateau schedule as the replay of the drops it made; any other as it is.
+
+    Data without validation classes gives no metric to watch, so the drops are those of an earlier run. The
+    authors of ProxyNCA++ repeat each an epoch late, which is `replay_delay` 1.
+    """
+    if schedule.name != "plateau":
+        return schedule
+    milestones = tuple(drop + schedule.replay_delay for drop in recorded)
+    return schedule.model_copy(update={"name": "replay", "milestones": milestones})
 
 
 def _plateaus(metrics: Sequence[float], patience: int) -> list[int]:

@@ -88,6 +88,11 @@ class ScheduleSettings(Settings):
     )
     patience: int = Field(4, ge=0, description="plateau: epochs without a better metric before a drop")
     metric: str = Field("map_at_r", description="plateau: the validation metric that is watched")
+    replay_delay: int = Field(
+        0,
+        ge=0,
+        description="plateau: epochs by which a refit repeats its drops later; 1 in ProxyNCA++'s code",
+    )
 
 
 class TrainSettings(Settings):

@@ -52,6 +52,18 @@ def whitened(
         raise ArgumentError(
             f"labels have shape {tuple(labels_N.shape)}; expected ({len(features_NF)},), one a picture"
         )
+    width = features_NF.shape[1]
+    if len(features_NF) < width:  # the same in fewer dimensions: nothing varies outside the span of the rows
+        coordinates_NR, basis_RF = _span(features_NF)
+        inner = _whitened(coordinates_NR, labels_N, dim, shrinkage, block_size, width)
+        return _signed(Linear((inner.weight.double() @ basis_RF).float(), inner.bias))
+    return _whitened(features_NF, labels_N, dim, shrinkage, block_size, width)
+
+
+def _whitened(
+    features_NF: Tensor, labels_N: Tensor, dim: int, shrinkage: float, block_size: int, width: int
+) -> Linear:
+    """`whitened`, of features that may be coordinates within a space of `width` dimensions."""
     _, classes_N = torch.unique(labels_N.cpu(), return_inverse=True)
     means_CF, counts_C = _class_means(features_NF, classes_N, block_size)
     mean_F = (counts_C @ means_CF) / len(features_NF)
@@ -64,14 +76,13 @@ def whitened(
         )
     between_CF = (means_CF - mean_F) * (counts_C / len(features_NF)).sqrt()[:, None]
     total_FF = within_FF + between_CF.T @ between_CF
-    width = features_NF.shape[1]
-    shrunk_FF = within_FF + shrinkage * trace / width * torch.eye(width, dtype=torch.float64)
+    shrunk_FF = within_FF + shrinkage * trace / width * torch.eye(len(within_FF), dtype=torch.float64)
     lower_FF = torch.linalg.cholesky(shrunk_FF)
     half_FF = torch.linalg.solve_triangular(lower_FF, total_FF, upper=False)
     whitened_FF = torch.linalg.solve_triangular(lower_FF, half_FF.T, upper=False)
     directions_FD = _principal(whitened_FF, dim, len(features_NF))
     weight_DF = torch.linalg.solve_triangular(lower_FF.T, directions_FD, upper=True).T
-    return _about(mean_F, weight_DF)
+    return _signed(_about(mean_F, weight_DF))
 
 
 def pca(features_NF: Tensor, dim: int, *, block_size: int = 4096) -> Linear:
@@ -80,7 +91,7 @@ def pca(features_NF: Tensor, dim: int, *, block_size: int = 4096) -> Linear:
     one_class = torch.zeros(len(features_NF), dtype=torch.long)
     mean_1F, _ = _class_means(features_NF, one_class, block_size)
     covariance_FF = _covariance(features_NF, mean_1F, one_class, block_size)
-    return _about(mean_1F[0], _principal(covariance_FF, dim, len(features_NF)).T)
+    return _signed(_about(mean_1F[0], _principal(covariance_FF, dim, len(features_NF)).T))
 
 
 def identity(features: int, dim: int) -> Linear:
@@ -120,6 +131,15 @@ def composed(first: Linear, second: Linear) -> Linear:
     return Linear(weight.float(), bias.float())
 
 
+def _span(features_NF: Tensor) -> tuple[Tensor, Tensor]:
+    """Coordinates (N, R) of the rows in an orthonormal basis (R, F) of their span, R at most N."""
+    rows_NF = _rows(features_NF, 0, len(features_NF))
+    values_N, vectors_NN = torch.linalg.eigh(rows_NF @ rows_NF.T)
+    kept = values_N > values_N[-1].clamp_min(0) * 1e-12
+    lengths_R = values_N[kept].sqrt()
+    return vectors_NN[:, kept] * lengths_R, (vectors_NN[:, kept] / lengths_R).T @ rows_NF
+
+
 def _check(features_NF: Tensor, dim: int, block_size: int) -> None:
     if features_NF.ndim != 2 or len(features_NF) == 0:
         raise ArgumentError(
@@ -155,7 +175,7 @@ def _covariance(features_NF: Tensor, means_CF: Tensor, classes_N: Tensor, block_
 
 
 def _principal(covariance_FF: Tensor, dim: int, pictures: int) -> Tensor:
-    """Leading eigenvectors as columns, (F, dim), each with its largest coefficient positive."""
+    """Leading eigenvectors as columns, (F, dim)."""
     values_F, vectors_FF = torch.linalg.eigh((covariance_FF + covariance_FF.T) / 2)
     rank = int((values_F > values_F[-1].clamp_min(0) * 1e-12).sum())
     if dim > rank:
@@ -171,3 +191,10 @@ def _principal(covariance_FF: Tensor, dim: int, pictures: int) -> Tensor:
 
 def _about(mean_F: Tensor, weight_DF: Tensor) -> Linear:
     return Linear(weight_DF.float(), -(weight_DF @ mean_F).float())
+
+
+def _signed(projection: Linear) -> Linear:
+    """The same directions, each with its largest coefficient positive, so that the result is unique."""
+    weight_DF, bias_D = projection
+    largest_D1 = weight_DF.gather(1, weight_DF.abs().argmax(dim=1, keepdim=True))
+    return Linear(weight_DF * largest_D1.sign(), bias_D * largest_D1[:, 0].sign())

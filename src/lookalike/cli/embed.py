@@ -1,0 +1,32 @@
+"""lookalike embed: pictures to vectors."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lookalike.cli.common import DataArgument, Device, Quiet, RunArgument, progress_of
+
+Out = Annotated[
+    Path, typer.Option("--out", "-o", help="FILE.npz (vectors, labels, paths), FILE.npy or FILE.parquet.")
+]
+
+
+def add(app: typer.Typer) -> None:
+    """Adds the verb."""
+    app.command("embed", epilog="Example: lookalike embed runs/photos photos --out photos.npz")(embed)
+
+
+def embed(
+    run: RunArgument, data: DataArgument, out: Out, device: Device = "auto", quiet: Quiet = False
+) -> None:
+    """Embed every picture of DATA with the run's model; the vectors stream to the file."""
+    progress = progress_of(quiet)
+    from lookalike.data.readers import read
+    from lookalike.embed import embed_to_file, pick_device
+    from lookalike.models.checkpoint import load_model
+
+    model, _ = load_model(run)
+    place = pick_device(device)
+    count = embed_to_file(model.to(place), read(data), out, device=place, progress=progress)
+    print(f"{count} pictures, {model.embedding_dim}-d, in {out}")

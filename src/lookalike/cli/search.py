@@ -1,0 +1,45 @@
+"""lookalike search: the pictures most like these."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lookalike.cli.common import Device, Json, print_json
+
+Index = Annotated[Path, typer.Argument(help="An index folder, as `lookalike index` leaves it.")]
+Pictures = Annotated[list[Path], typer.Argument(help="The pictures to look for.")]
+K = Annotated[int, typer.Option("-k", min=1, help="How many to show.")]
+Html = Annotated[Path | None, typer.Option("--html", help="Also write a page with the pictures.")]
+
+
+def add(app: typer.Typer) -> None:
+    """Adds the verb."""
+    app.command(
+        "search", epilog="Example: lookalike search photos.index photos/0/0.png -k 3 --html hits.html"
+    )(search)
+
+
+def search(
+    index: Index,
+    pictures: Pictures,
+    k: K = 10,
+    html: Html = None,
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
+    """Find the K pictures of the index most similar to each PICTURE, most similar first."""
+    from lookalike.search.build import search_pictures
+
+    found = search_pictures(index, pictures, k=k, device=device)
+    if html is not None:
+        from lookalike.report import write_hits
+
+        write_hits(html, found)
+    if json:
+        print_json([hits.to_dict() for hits in found])
+        return
+    for hits in found:
+        print(hits.query)
+        for hit in hits.hits:
+            print(f"  {hit.similarity:.3f}  {hit.path}  {hit.label}")

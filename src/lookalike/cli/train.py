@@ -1,0 +1,100 @@
+"""lookalike train: the main job."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lookalike.cli.common import (
+    DataArgument,
+    Device,
+    Json,
+    Quiet,
+    Set,
+    percent_rows,
+    print_json,
+    print_rows,
+    progress_of,
+)
+
+Out = Annotated[Path, typer.Option("--out", "-o", help="The run folder to make.")]
+From = Annotated[Path | None, typer.Option("--from", help="A run folder whose model training goes on from.")]
+Config = Annotated[
+    Path | None, typer.Option("--config", help="An experiment in YAML; --set changes it further.")
+]
+Resume = Annotated[bool, typer.Option(help="Go on with an interrupted run, exactly.")]
+Overwrite = Annotated[bool, typer.Option(help="Replace an earlier run in the folder.")]
+Refit = Annotated[
+    bool, typer.Option(help="After selection, train on all but the test classes for as long as was best.")
+]
+
+
+def add(app: typer.Typer) -> None:
+    """Adds the verb."""
+    app.command("train", epilog="Example: lookalike train photos --out runs/photos --set train.mode=frozen")(
+        train
+    )
+
+
+def train(
+    data: DataArgument,
+    out: Out,
+    settings: Set = None,
+    config: Config = None,
+    start_from: From = None,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    refit: Refit = False,
+    device: Device = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train on DATA, choose by validation classes, measure the test classes once, and write a report.
+
+    Without a GPU the first stages of the network are run once and only the last ones train (mode partial);
+    with a GPU everything trains (mode finetune). The quickest is --set train.mode=frozen.
+    """
+    progress = progress_of(quiet)
+    progress.say("loading ...")
+    from lookalike.errors import ArgumentError
+    from lookalike.experiment import Experiment, load_experiment
+    from lookalike.fit import fit
+    from lookalike.report import write_report
+
+    if resume and (settings or config or refit or start_from):
+        raise ArgumentError(
+            "--resume goes on with the run's own settings; drop --set, --config, --from and --refit"
+        )
+    experiment = (load_experiment(config) if config else Experiment()).override(
+        [*(settings or []), *(["train.refit=true"] if refit else [])]
+    )
+    done = fit(
+        data,
+        out,
+        experiment,
+        start_from=start_from,
+        resume=resume,
+        overwrite=overwrite,
+        device=device,
+        progress=progress,
+    )
+    report = write_report(out, done)
+    if json:
+        print_json(done.result)
+        return
+    result = done.result
+    print_rows(
+        *percent_rows(
+            {
+                "validation start": result["start"],
+                "validation": result["validation"],
+                "test start": result["test_start"],
+                "test": result["test"],
+            }
+        )
+    )
+    chosen = result["selected"]
+    print(
+        f"chosen by {chosen['by']}: {chosen['what']}, epoch {chosen['epoch']}; {result['seconds']['total']:.0f} s"
+    )
+    print(f"report: {report}")
