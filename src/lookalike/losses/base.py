@@ -117,8 +117,8 @@ class ProxyLoss(MetricLoss):
     """
 
     form: str = "auto"
-    """How losses with both forms are computed, to the same values: "dense"; "chunked", with gradients found in
-    the forward pass, little memory and no second derivative; or "auto", chunked when similarities are many."""
+    """How losses with both forms are computed, to the same values: "dense"; "chunked" (gradients found in the
+    forward pass, little memory, no second derivative); or "auto", chunked for many cosines."""
 
     def __init__(
         self,
