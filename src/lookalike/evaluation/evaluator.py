@@ -203,19 +203,30 @@ def _count(
     query_block: int | None,
     gallery_block: int | None,
 ) -> Ahead:
-    """Negatives ahead of every pair, query block by query block."""
-    step = query_block or 1024
-    wide = gallery_block or 4096
-    check_at_least("query_block", step, 1)
+    """Negatives ahead of every pair; in parts when there are very many pairs."""
+    tall = query_block or 2048
+    wide = gallery_block or 2048
+    check_at_least("query_block", tall, 1)
     check_at_least("gallery_block", wide, 1)
-    queries = len(comparison.queries)
+    limit = np.maximum(positives.counts(), max(ks))
+    allowed = max(1, int(memory_mb * 2**20 / 4 / 80))  # a pair in flight takes about 80 bytes
     parts: list[Ahead] = []
-    for start in range(0, queries, step):
-        stop = min(start + step, queries)
-        part = positives.slice(start, stop)
-        limit = np.maximum(part.counts(), max(ks))
-        mine = None if own is None else own[start:stop]
-        parts.append(count_ahead(comparison, part, mine, start=start, limit=limit, gallery_block=wide))
+    start, queries = 0, len(comparison.queries)
+    while start < queries:
+        within = np.searchsorted(positives.offset, positives.offset[start] + allowed, side="right") - 1
+        stop = min(queries, max(int(within), start + 1))
+        parts.append(
+            count_ahead(
+                comparison,
+                positives.slice(start, stop),
+                None if own is None else own[start:stop],
+                start=start,
+                limit=limit[start:stop],
+                query_block=tall,
+                gallery_block=wide,
+            )
+        )
+        start = stop
     return Ahead(
         np.concatenate([p.greater for p in parts]),
         np.concatenate([p.tied for p in parts]),

@@ -3,18 +3,22 @@
 For a query, the *positives* are the gallery rows of its class (its own row removed by position), everything
 else is a *negative*. Sorted by the number of negatives ahead of it, the m-th positive has rank
 m + negatives ahead, whatever the order of the positives among themselves. So one counting pass over blocks
-of similarities replaces sorting, and no top-k is needed.
+of similarities replaces sorting. A positive with more negatives ahead than any metric looks at is dropped,
+except the best of each query, whose rank is always exact. When every row is both query and gallery, a block
+of similarities serves its rows and its columns: half of the matrix product is enough.
 
-Legend: Q queries, P (query, positive) pairs in all, B x M a block of similarities, R positives of a query.
+Legend: Q queries, N gallery rows, P (query, positive) pairs in all, B x M a tile of similarities.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from lookalike.ranking.tiles import Counter
 from lookalike.ranking.vectors import Comparison
+
+_LARGE_CLASS = 24
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,7 @@ def count_ahead(
     *,
     start: int,
     limit: np.ndarray,
+    query_block: int,
     gallery_block: int,
 ) -> Ahead:
     """Counts for the queries start..start+Q-1 of `comparison`, whose positives are `positives`.
@@ -83,69 +88,26 @@ def count_ahead(
     Args:
         own: (Q,) gallery position of each query's own row, or -1.
         limit: (Q,) a positive with more negatives ahead is not followed further (except the best one).
+        query_block, gallery_block: rows of a tile; any size gives the same counts. Square tiles let a tile
+            serve both sides.
     """
-    device = comparison.queries.device
     queries = len(positives.offset) - 1
-    owner = torch.from_numpy(positives.owner()).to(device)
-    index = torch.from_numpy(positives.index).to(device)
-    value = comparison.exact(owner + start, index)
-    low = _below(value - comparison.error)
-    high = _above(value + comparison.error)
-    best = _best_of_each(owner, value, queries)
-    bound = torch.from_numpy(limit).to(device)[owner]
-    alive = torch.ones(len(owner), dtype=torch.bool, device=device)
-    greater = torch.zeros(len(owner), dtype=torch.int64, device=device)
-    tied, before = torch.zeros_like(greater), torch.zeros_like(greater)
-    hidden_row, hidden_column = owner, index
-    if own is not None:
-        mine = torch.from_numpy(own).to(device)
-        has = (mine >= 0).nonzero()[:, 0]
-        hidden_row, hidden_column = torch.cat([owner, has]), torch.cat([index, mine[has]])
-    by_column = hidden_column.argsort()
-    hidden_row, hidden_column = hidden_row[by_column], hidden_column[by_column].contiguous()
-    left = comparison.query_operand(comparison.queries.block(start, start + queries))
-    count = len(comparison.gallery)
-    for begin in range(0, count, gallery_block):
-        end = min(begin + gallery_block, count)
-        sims = left @ comparison.gallery_operand(comparison.gallery.block(begin, end)).T
-        span = torch.searchsorted(hidden_column, torch.tensor([begin, end], device=device))
-        part = slice(int(span[0]), int(span[1]))
-        sims[hidden_row[part], hidden_column[part] - begin] = -torch.inf
-        top = sims.amax(dim=1)
-        pairs = (alive & (low < top[owner])).nonzero()[:, 0]
-        step = max(1, (1 << 24) // (end - begin))
-        for first in range(0, len(pairs), step):
-            some = pairs[first : first + step]
-            rows = sims[owner[some]]
-            above = rows > high[some, None]
-            number = above.sum(dim=1)
-            greater[some] += number
-            unsure = ((rows > low[some, None]).sum(dim=1) > number).nonzero()[:, 0]
-            if len(unsure):
-                band = (rows[unsure] > low[some[unsure], None]) & ~above[unsure]
-                which, column = band.nonzero(as_tuple=True)
-                pair, column = some[unsure[which]], column + begin
-                other = comparison.exact(owner[pair] + start, column)
-                greater.index_add_(0, pair, (other > value[pair]).long())
-                tied.index_add_(0, pair, (other == value[pair]).long())
-                before.index_add_(0, pair, ((other == value[pair]) & (column < index[pair])).long())
-        alive = best | (greater <= bound)
-    greater[~alive], tied[~alive], before[~alive] = count, 0, 0
-    return Ahead(greater.cpu().numpy(), tied.cpu().numpy(), before.cpu().numpy())
-
-
-def _below(value: Tensor) -> Tensor:
-    """float32 not above the float64 value."""
-    return torch.nextafter(value.to(torch.float32), torch.tensor(-torch.inf, device=value.device))
-
-
-def _above(value: Tensor) -> Tensor:
-    """float32 not below the float64 value."""
-    return torch.nextafter(value.to(torch.float32), torch.tensor(torch.inf, device=value.device))
-
-
-def _best_of_each(owner: Tensor, value: Tensor, queries: int) -> Tensor:
-    """True for every positive that is as similar as the most similar one of its query."""
-    top = torch.full((queries,), -torch.inf, dtype=torch.float64, device=value.device)
-    top.scatter_reduce_(0, owner, value, "amax")
-    return value == top[owner]
+    symmetric = (
+        comparison.queries is comparison.gallery
+        and queries == len(comparison.gallery)
+        and query_block == gallery_block
+        and len(positives.index) <= _LARGE_CLASS * queries
+    )
+    counter = Counter(comparison, positives.offset, positives.index, own, start, limit, symmetric)
+    size = len(comparison.gallery)
+    for first in range(0, queries, query_block):
+        last = min(first + query_block, queries)
+        left = comparison.query_operand(comparison.queries.block(start + first, start + last))
+        for begin in range(first if symmetric else 0, size, gallery_block):
+            end = min(begin + gallery_block, size)
+            right = comparison.gallery_operand(comparison.gallery.block(begin, end))
+            sims = counter.tile(left, right, first, begin)
+            counter.count(sims, first, last, begin)
+            if symmetric and begin > first:
+                counter.count(sims.T, begin, end, first)
+    return Ahead(*(array.cpu().numpy() for array in counter.finish()))

@@ -21,6 +21,7 @@ from lookalike.errors import ArgumentError
 SIMILARITIES = ("cosine", "dot", "euclidean")
 _LARGEST_NORM = 1e15
 _UNIT_ROUNDOFF = 2.0**-24
+_ROWS = 512  # rows prepared at a time: small enough for the cache
 
 
 def halving_sum(terms_PD: Tensor) -> Tensor:
@@ -77,8 +78,8 @@ class Vectors:
         self.largest_norm = self._check()
         if keep:
             self._kept = torch.empty(len(self), self.dim, device=device)
-            for start in range(0, len(self), 4096):
-                self._kept[start : start + 4096] = self._prepare(self._read(slice(start, start + 4096)))
+            for start in range(0, len(self), _ROWS):
+                self._kept[start : start + _ROWS] = self._prepare(self._read(slice(start, start + _ROWS)))
 
     def __len__(self) -> int:
         return int(self._source.shape[0]) if self._rows is None else len(self._rows)
@@ -102,20 +103,19 @@ class Vectors:
         if self.similarity != "cosine":
             return part.to(torch.float32)
         part = part.to(torch.float64)
-        # scaled by the largest entry, so that squares of tiny or huge entries neither vanish nor overflow
-        part = part / part.abs().amax(dim=1, keepdim=True).clamp_min(1e-300)
         norms = halving_sum(part * part).sqrt_()
-        return (part / norms.clamp_min(1e-300)[:, None]).to(torch.float32)
+        return (part / norms.clamp_min(1e-150)[:, None]).to(torch.float32)
 
     def _check(self) -> float:
         """The largest norm; refuses rows that cannot be compared, with their number and the first."""
         largest, bad, first = 0.0, 0, -1
         for start in range(0, len(self), 4096):
             part = self._read(slice(start, start + 4096))
-            wrong = ~torch.isfinite(part.to(torch.float32)).all(dim=1)
-            if bool(wrong.any()):
+            single = part.to(torch.float32)
+            if not bool(torch.isfinite(single.sum())):  # a finite sum has finite terms
+                wrong = ~torch.isfinite(single).all(dim=1)
                 bad += int(wrong.sum())
-                first = start + int(wrong.nonzero()[0]) if first < 0 else first
+                first = start + int(wrong.nonzero()[0]) if first < 0 and bool(wrong.any()) else first
             elif self.similarity != "cosine":
                 largest = max(largest, float(part.to(torch.float64).norm(dim=1).max()))
         if bad:
@@ -134,7 +134,7 @@ class Vectors:
     def take(self, index: Tensor) -> Tensor:
         """Prepared rows `index` (P,) as (P, D) float32."""
         if self._kept is not None:
-            return self._kept[index]
+            return self._kept.index_select(0, index)
         return self._prepare(self._read(index.cpu().numpy()))
 
     def block(self, start: int, stop: int) -> Tensor:
@@ -203,7 +203,7 @@ class Comparison:
     def exact(self, query_index_P: Tensor, gallery_index_P: Tensor) -> Tensor:
         """Exact similarity of pairs, (P,) float64: the dot product, or minus half the squared distance."""
         out = torch.empty(len(query_index_P), dtype=torch.float64, device=self.queries.device)
-        step = max(1, min(4096, (1 << 21) // max(self.queries.dim, 1)))
+        step = max(1, min(4096, (1 << 18) // self.queries.dim))
         for start in range(0, len(out), step):
             left = self.queries.take(query_index_P[start : start + step]).to(torch.float64)
             right = self.gallery.take(gallery_index_P[start : start + step]).to(torch.float64)
@@ -212,3 +212,11 @@ class Comparison:
             else:
                 out[start : start + step] = halving_sum(left.sub_(right).square_()) / -2
         return out
+
+    def nearly_exact(self, query: int, gallery_index_P: Tensor) -> Tensor:
+        """Similarity of one query with many rows, (P,) float64, by one float64 product: off by its rounding."""
+        left = self.queries.take(torch.tensor([query], device=self.queries.device)).to(torch.float64)
+        right = self.gallery.take(gallery_index_P).to(torch.float64)
+        if self._shift is None:
+            return (right @ left.T)[:, 0]
+        return (right - left).square_().sum(dim=1) / -2

@@ -1,0 +1,267 @@
+"""Counting inside one tile of similarities: how many negatives of the tile beat each followed positive.
+
+Every positive has two thresholds, its exact similarity minus and plus the rounding of the matrix product. A
+negative above both is ahead, one below both is not; one between them is compared exactly. Rows whose largest
+negative lies below a threshold need no counting for it, which with trained embeddings is most of them.
+
+Comparisons write one byte an entry into reused memory, and bytes are added eight at a time as 64-bit words.
+
+Legend: B queries of the tile, M gallery rows, L (query, positive) pairs followed in it, K longest list.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lookalike.ranking.vectors import Comparison
+
+_CHUNK = 1 << 22
+_SHARE_FOR_WHOLE_TILE = 0.3
+_PAIRS_FOR_SORTING = 4
+_LARGE_CLASS = 24
+_MANY_UNSURE = 1 << 17
+_DOUBLE_ERROR = 2.0**-44
+
+
+def count_true(mask: Tensor, dim: int) -> Tensor:
+    """Number of True along `dim` of a boolean matrix stored row by row, its width a multiple of 8; int64."""
+    words = mask.view(torch.int64)
+    if dim == 0:
+        parts = [part.sum(dim=0).view(torch.uint8) for part in words.split(255)]
+        return torch.stack(parts).sum(dim=0)
+    parts = [part.sum(dim=1) for part in words.split(255, dim=1)]
+    return torch.stack(parts, dim=1).view(torch.uint8).sum(dim=1)
+
+
+class Counter:
+    """Counts of every pair, fed tile by tile.
+
+    Args:
+        comparison: both sides.
+        offset, index: the positives of the queries start.. (see `Positives`).
+        own: gallery position of each query's own row, or -1; None without any.
+        start: number of the first query in `comparison.queries`.
+        limit: negatives ahead up to which a pair is followed, for each query.
+        mutual: queries and gallery are the same rows in the same order, classes small.
+    """
+
+    def __init__(
+        self,
+        comparison: Comparison,
+        offset: np.ndarray,
+        index: np.ndarray,
+        own: np.ndarray | None,
+        start: int,
+        limit: np.ndarray,
+        mutual: bool,
+    ) -> None:
+        device = comparison.queries.device
+        queries = len(offset) - 1
+        self.comparison, self.start, self.offset = comparison, start, offset
+        counts = np.diff(offset)
+        self.owner = torch.from_numpy(np.repeat(np.arange(queries), counts)).to(device)
+        self.index = torch.from_numpy(index).to(device)
+        self.own = None if own is None else torch.from_numpy(own).to(device)
+        self.bound = torch.from_numpy(limit).to(device)[self.owner]
+        self.mutual = mutual
+        self.rough = torch.from_numpy(np.repeat((counts >= _LARGE_CLASS) & (not mutual), counts)).to(device)
+        self.value, slack = self._values()
+        error = comparison.error + slack
+        self.low = torch.nextafter((self.value - error).to(torch.float32), _scalar(-torch.inf, device))
+        self.high = torch.nextafter((self.value + error).to(torch.float32), _scalar(torch.inf, device))
+        top = torch.full((queries,), -torch.inf, dtype=torch.float64, device=device)
+        top.scatter_reduce_(0, self.owner, self.value, "amax")
+        self.best = self.value >= (top - 2 * slack)[self.owner]
+        self.leader = torch.full((queries,), -1, dtype=torch.int64, device=device)
+        leaders = self.best.nonzero()[:, 0].flip(0)
+        self.leader[self.owner[leaders]] = leaders
+        self.follow = torch.ones(len(index), dtype=torch.bool, device=device)
+        self.greater = torch.zeros(len(index), dtype=torch.int64, device=device)
+        self.tied, self.before = torch.zeros_like(self.greater), torch.zeros_like(self.greater)
+        self._memory: dict[str, Tensor] = {}
+        self._digest: Tensor | None = None
+
+    def _values(self) -> tuple[Tensor, float]:
+        """Similarity of every pair, float64, exact for small classes and within the slack for large ones."""
+        value = torch.empty(len(self.index), dtype=torch.float64, device=self.index.device)
+        few = (~self.rough).nonzero()[:, 0]
+        if self.mutual:  # the pair (i, j) is as similar as (j, i): once is enough
+            key = self.owner * len(self.comparison.gallery) + self.index
+            other = torch.searchsorted(key, self.index * len(self.comparison.gallery) + self.owner)
+            once = (self.owner < self.index).nonzero()[:, 0]
+            value[once] = self.comparison.exact(self.owner[once], self.index[once])
+            value[other[once]] = value[once]
+            return value, 0.0
+        value[few] = self.comparison.exact(self.owner[few] + self.start, self.index[few])
+        if len(few) == len(value):
+            return value, 0.0
+        reach = self.comparison.error / 2.0**-24  # the filter's error for one rounding
+        for query in (np.diff(self.offset) >= _LARGE_CLASS).nonzero()[0].tolist():
+            pair = slice(int(self.offset[query]), int(self.offset[query + 1]))
+            value[pair] = self.comparison.nearly_exact(query + self.start, self.index[pair])
+        return value, reach * _DOUBLE_ERROR
+
+    def _reuse(self, name: str, rows: int, columns: int, dtype: torch.dtype) -> Tensor:
+        """A matrix on memory that was used before: fresh memory costs more than the arithmetic."""
+        held = self._memory.get(name)
+        if held is None or held.numel() < rows * columns:
+            held = torch.empty(rows * columns, dtype=dtype, device=self.index.device)
+            self._memory[name] = held
+        return held[: rows * columns].view(rows, columns)
+
+    def tile(self, left_BD: Tensor, right_MD: Tensor, first: int, begin: int) -> Tensor:
+        """Similarities (B, M rounded up to 8) of the negatives; positives, own rows and padding are -inf."""
+        rows, columns = len(left_BD), len(right_MD)
+        padded = (columns + 7) // 8 * 8
+        if padded > columns:
+            right_MD = torch.nn.functional.pad(right_MD, (0, 0, 0, padded - columns))
+        sims = self._reuse("sims", rows, padded, torch.float32)
+        torch.mm(left_BD, right_MD.T, out=sims)
+        sims[:, columns:] = -torch.inf
+        pair = slice(int(self.offset[first]), int(self.offset[first + rows]))
+        column = self.index[pair] - begin
+        inside = ((column >= 0) & (column < columns)).nonzero()[:, 0]
+        sims[self.owner[pair][inside] - first, column[inside]] = -torch.inf
+        if self.own is not None:
+            column = self.own[first : first + rows] - begin
+            inside = ((column >= 0) & (column < columns)).nonzero()[:, 0]
+            sims[inside, column[inside]] = -torch.inf
+        return sims
+
+    def count(self, sims: Tensor, first: int, last: int, begin: int) -> None:
+        """Adds what the tile `sims` (queries first..last-1 by gallery rows begin..) says of its queries.
+
+        A tile whose queries are columns is given as a transposed view.
+        """
+        queries = last - first
+        sims = sims[:queries] if sims.shape[0] > queries else sims
+        top = sims.amax(dim=1)
+        pairs = slice(int(self.offset[first]), int(self.offset[last]))
+        needed = self.follow[pairs] & (self.low[pairs] < top[self.owner[pairs] - first])
+        leader = self.leader[first:last]
+        held = leader >= 0
+        leads = torch.zeros_like(held)
+        leads[held] = needed[leader[held] - pairs.start]
+        share = int(leads.sum()) / queries
+        if share > _SHARE_FOR_WHOLE_TILE:
+            needed[leader[held] - pairs.start] = False
+            self._whole(sims, torch.where(leads, leader, -1), first, begin)
+        listed = needed.nonzero()[:, 0] + pairs.start
+        if len(listed) > _PAIRS_FOR_SORTING * queries:
+            listed = self._sorted(sims, listed, first, begin)
+        step = max(1, _CHUNK // sims.shape[1])
+        for at in range(0, len(listed), step):
+            self._listed(sims, listed[at : at + step], first, begin)
+        seen = slice(pairs.start, pairs.stop)
+        self.follow[seen] = self.best[seen] | (self.greater[seen] <= self.bound[seen])
+
+    def _whole(self, sims: Tensor, leader_B: Tensor, first: int, begin: int) -> None:
+        """One pair of every query, the tile compared as it lies; -1 for none."""
+        dim = 1 if sims.is_contiguous() else 0
+        has = leader_B >= 0
+        safe = leader_B.clamp_min(0)
+        infinite = _scalar(torch.inf, sims.device)
+        high = torch.where(has, self.high[safe], infinite)
+        low = torch.where(has, self.low[safe], infinite)
+        stored = sims if dim == 1 else sims.T
+        width = (stored.shape[1] + 7) // 8 * 8
+        above, maybe = (
+            self._reuse(name, stored.shape[0], width, torch.bool) for name in ("above", "maybe")
+        )
+        for mask, threshold in ((above, high), (maybe, low)):
+            mask[:, stored.shape[1] :] = False
+            torch.gt(stored, threshold.unsqueeze(dim), out=mask[:, : stored.shape[1]])
+        number = count_true(above, dim)[: len(leader_B)]
+        unsure = (count_true(maybe, dim)[: len(leader_B)] > number) & has
+        self.greater.index_add_(0, safe, torch.where(has, number, 0))
+        rows = unsure.nonzero()[:, 0]
+        if len(rows):
+            if dim == 1:
+                band = maybe[rows] & ~above[rows]
+            else:
+                band = (maybe.index_select(1, rows) & ~above.index_select(1, rows)).T
+            which, column = band.nonzero(as_tuple=True)
+            self._settle(leader_B[rows[which]], column + begin)
+
+    def _listed(self, sims: Tensor, pair_L: Tensor, first: int, begin: int) -> None:
+        """Pairs one by one, each with a copy of its query's row."""
+        rows = sims.index_select(0, self.owner[pair_L] - first)
+        if rows.shape[1] % 8:
+            rows = torch.nn.functional.pad(rows, (0, -rows.shape[1] % 8), value=-torch.inf)
+        above, maybe = (self._reuse(name, *rows.shape, torch.bool) for name in ("above", "maybe"))
+        torch.gt(rows, self.high[pair_L, None], out=above)
+        torch.gt(rows, self.low[pair_L, None], out=maybe)
+        number = count_true(above, 1)
+        self.greater.index_add_(0, pair_L, number)
+        unsure = (count_true(maybe, 1) > number).nonzero()[:, 0]
+        if len(unsure):
+            which, column = (maybe[unsure] & ~above[unsure]).nonzero(as_tuple=True)
+            self._settle(pair_L[unsure[which]], column + begin)
+
+    def _sorted(self, sims: Tensor, pair_L: Tensor, first: int, begin: int) -> Tensor:
+        """Many pairs a query: the largest entries of each row once, sorted; returns pairs that need more.
+
+        A list one longer than the limit decides every pair: a count that reaches its end ends the pair.
+        """
+        length = min(int(self.bound[pair_L].max()) + 1, sims.shape[1])
+        values, columns = sims.contiguous().topk(length, dim=1)
+        descending = -values
+        row = self.owner[pair_L] - first
+        place = torch.arange(len(pair_L), device=sims.device)
+        place -= torch.searchsorted(row, row)  # position among the pairs of its row
+        shape = (len(sims), int(place.max()) + 1)
+        counts = []
+        for threshold in (self.high, self.low):
+            wanted = torch.full(shape, -torch.inf, device=sims.device)
+            wanted[row, place] = -threshold[pair_L]
+            counts.append(torch.searchsorted(descending, wanted)[row, place])
+        number, maybe = counts
+        more = self.best[pair_L] & (maybe == length) | ((maybe == length) & (number <= self.bound[pair_L]))
+        more &= length < sims.shape[1]
+        number = torch.where(more, 0, number)
+        self.greater.index_add_(0, pair_L, number)
+        unsure = ((maybe > number) & ~more).nonzero()[:, 0]
+        width = (maybe - number)[unsure]
+        which = torch.repeat_interleave(unsure, width)
+        within = torch.arange(len(which), device=sims.device)
+        within -= torch.repeat_interleave(width.cumsum(0) - width, width)
+        self._settle(pair_L[which], columns[row[which], number[which] + within] + begin)
+        return pair_L[more]
+
+    def _settle(self, pair_T: Tensor, column_T: Tensor) -> None:
+        """Compares exactly: is gallery row `column` more or as similar to the query as the positive?"""
+        if len(pair_T) > _MANY_UNSURE:
+            pair_T, column_T = self._settle_copies(pair_T, column_T)
+        value = self.value[pair_T]
+        query = self.owner[pair_T] + self.start
+        rough = self.rough[pair_T].nonzero()[:, 0]
+        if len(rough):
+            distinct, back = pair_T[rough].unique(return_inverse=True)
+            exact = self.comparison.exact(self.owner[distinct] + self.start, self.index[distinct])
+            value[rough] = exact[back]
+        other = self.comparison.exact(query, column_T)
+        tied = other == value
+        self.greater.index_add_(0, pair_T, (other > value).long())
+        self.tied.index_add_(0, pair_T, tied.long())
+        self.before.index_add_(0, pair_T, (tied & (column_T < self.index[pair_T])).long())
+
+    def _settle_copies(self, pair_T: Tensor, column_T: Tensor) -> tuple[Tensor, Tensor]:
+        """Ties with exact copies of the positive, without arithmetic; returns the comparisons left."""
+        if self._digest is None:
+            self._digest = torch.from_numpy(self.comparison.gallery.digest_rows()).to(self.index.device)
+        positive = self.index[pair_T]
+        copy = self._digest[positive] == self._digest[column_T]
+        self.tied.index_add_(0, pair_T, copy.long())
+        self.before.index_add_(0, pair_T, (copy & (column_T < positive)).long())
+        return pair_T[~copy], column_T[~copy]
+
+    def finish(self) -> tuple[Tensor, Tensor, Tensor]:
+        """greater, tied and tied_before of every pair; those given up get the size of the gallery, 0, 0."""
+        given_up = ~self.follow
+        self.greater[given_up] = len(self.comparison.gallery)
+        self.tied[given_up], self.before[given_up] = 0, 0
+        return self.greater, self.tied, self.before
+
+
+def _scalar(value: float, device: torch.device) -> Tensor:
+    return torch.tensor(value, dtype=torch.float32, device=device)
