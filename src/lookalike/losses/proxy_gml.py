@@ -54,6 +54,8 @@ def proxy_gml(
     sums_BC = (sims_BP * selected_BP).view(by_class).sum(dim=2)
     logits_BC = scale * sums_BC
     own_B1 = labels_B[:, None]
+    if mask == "none":
+        return F.cross_entropy(logits_BC, labels_B)
     if mask == "selected":
         in_graph_BC = selected_BP.view(by_class).any(dim=2).scatter(1, own_B1, True)
         return F.cross_entropy(logits_BC.masked_fill(~in_graph_BC, -torch.inf), labels_B)
@@ -94,7 +96,7 @@ class ProxyGML(ProxyLoss):
             of 1000; the paper adds 1, which a negative can still outrank.
         mask: which classes are in the graph: "selected", those with a selected proxy and the own class; or
             "nonzero", those whose summed cosines are not exactly 0, with 1e-8 and 1e-20 added in the softmax
-            and the logarithm, as in the authors' code.
+            and the logarithm, as in the authors' code; or "none", all classes, as in the paper's ablation.
         proxy_init, generator: see `ProxyLoss`; the authors draw uniformly within 1/sqrt(P) of 0.
     """
 
@@ -117,7 +119,7 @@ class ProxyGML(ProxyLoss):
         check_at_least("regularizer_weight", regularizer_weight, 0)
         check_positive("scale", scale)
         check_at_least("positive_bonus", ALWAYS if positive_bonus is None else positive_bonus, 0)
-        check_choice("mask", mask, ("selected", "nonzero"))
+        check_choice("mask", mask, ("selected", "nonzero", "none"))
         super().__init__(
             num_classes,
             embedding_dim,
