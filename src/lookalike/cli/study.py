@@ -1,10 +1,11 @@
 """lookalike study: the papers' tables and figures."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from lookalike.cli.common import Json, print_json
+from lookalike.cli.common import Device, Json, Quiet, Set, print_json, progress_of
 
 app = typer.Typer(
     help="The tables and figures of the papers: list, show, run, and the table of what has been run.",
@@ -14,6 +15,7 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(help="A study, paper/name, as `lookalike study list` prints it.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of all studies' runs and tables.")]
 
 
 @app.command("list", epilog="Example: lookalike study list")
@@ -45,6 +47,136 @@ def show(study: Name, json: Json = False) -> None:
         print(f"note: {found.note}")
     print()
     _print_left(*described_rows(found))
+
+
+@app.command("run", epilog="Example: lookalike study run proxynca_pp/table7 --smoke --seeds 1 --out studies")
+def run(
+    study: Name,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Folder with the benchmarks, as folders or archives of any name."),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            help="One data set for all rows instead: a name in the --data folder, or what `train` takes."
+        ),
+    ] = None,
+    rows: Annotated[
+        list[str] | None, typer.Option("--rows", help="Rows to run, by comma or repeated; all if not given.")
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Runs of each row. Default 5; 10 with protocol folds; 1 with --smoke."),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Start no run after this time, such as 90s, 10m or 2h.")
+    ] = None,
+    protocol: Annotated[str, typer.Option(help="honest, papers, two_stage or folds.")] = "honest",
+    mode: Annotated[
+        str | None, typer.Option(help="frozen, partial or finetune instead of the paper's, at our rates.")
+    ] = None,
+    backbone: Annotated[str | None, typer.Option(help="Another network, with its usual weights.")] = None,
+    settings: Set = None,
+    trials: Annotated[int, typer.Option(min=1, help="Settings that protocol folds tries.")] = 50,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Toy size on built-in pictures: does it run?")
+    ] = False,
+    keep_models: Annotated[
+        bool, typer.Option("--keep-models", help="Keep the weights of every run.")
+    ] = False,
+    out: Out = Path("studies"),
+    device: Device = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a study, going on where an earlier run stopped, and print its table.
+
+    Several processes can work on the same --out folder. Where data, network or settings are not the paper's,
+    the title says so and published numbers are set apart.
+    """
+    progress = progress_of(quiet)
+    progress.say("loading ...")
+    from lookalike.checks import check_choice
+    from lookalike.studies import find_study
+    from lookalike.studies.adapt import Adaptation
+    from lookalike.studies.run import Options, run_study
+    from lookalike.studies.sources import Pictures
+    from lookalike.studies.write import write_table
+
+    found = find_study(study)
+    if mode is not None:
+        check_choice("--mode", mode, ("frozen", "partial", "finetune"))
+    options = Options(
+        out=out,
+        pictures=Pictures(data, dataset, smoke=smoke),
+        adaptation=Adaptation(backbone, mode, tuple(settings or ()), smoke),
+        rows=tuple(name for given in rows or () for name in given.split(",")),
+        seeds=seeds or (1 if smoke else 10 if protocol == "folds" else 5),
+        protocol=protocol,
+        trials=min(trials, 2) if smoke else trials,
+        budget_seconds=None if budget is None else _seconds(budget),
+        keep_models=keep_models,
+        device=device,
+        progress=progress,
+    )
+    done = run_study(found, options)
+    table = write_table(found, done.folder, out)
+    for name, why in done.skipped.items():
+        progress.say(f"not run: {name}: {why}")
+    for label, why in done.failed.items():
+        progress.say(f"failed: {label}: {why}")
+    if done.elsewhere:
+        progress.say(f"in progress in another process: {', '.join(done.elsewhere)}")
+    if done.out_of_time:
+        progress.say(f"the budget of {budget} is used up; the same command goes on")
+    _print_table(table, json)
+    progress.say(f"written: {done.folder}/table.html, .md, .json")
+    if done.failed:
+        raise typer.Exit(1)
+
+
+@app.command("table", epilog="Example: lookalike study table proxynca_pp/table7 --out studies")
+def table(study: Name, out: Out = Path("studies"), json: Json = False) -> None:
+    """Print the tables of a study out of whatever has been run, one for each way it was run."""
+    from lookalike.errors import FileError
+    from lookalike.studies import find_study
+    from lookalike.studies.plan import plans_of
+    from lookalike.studies.table import as_tree
+    from lookalike.studies.write import write_table
+
+    found = find_study(study)
+    tables = [write_table(found, folder, out) for folder in plans_of(out, found)]
+    if not tables:
+        raise FileError(
+            f"nothing of {study} has been run into '{out}'; run it with: lookalike study run {study}"
+        )
+    if json:
+        print_json([as_tree(one) for one in tables])
+        return
+    for one in tables:
+        _print_table(one, False)
+
+
+def _print_table(one: Any, json: bool) -> None:
+    from lookalike.studies.layout import to_markdown
+    from lookalike.studies.table import as_tree
+
+    if json:
+        print_json(as_tree(one))
+    else:
+        print(to_markdown(one))
+
+
+def _seconds(budget: str) -> float:
+    """Seconds in `90s`, `10m` or `2h`."""
+    from lookalike.errors import ArgumentError
+
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, unit = budget[:-1], budget[-1:]
+    if unit not in units or not number.replace(".", "", 1).isdigit():
+        raise ArgumentError(f"--budget is '{budget}'; expected a number and s, m or h, such as 10m")
+    return float(number) * units[unit]
 
 
 def _print_left(header: list[str], rows: list[list[str]]) -> None:

@@ -80,7 +80,7 @@ STUDIES = (
     ),
     Study(
         "hpl/t_curve", "Steps between two clusterings (T), with 10 coarse proxies, on Cars196", SOURCE, ("recall_at_1",),
-        figure=Figure(), note="T counts steps: two of its values exceed the epochs trained", rows=(
+        figure=Figure(x_label="steps between two clusterings (T)"), note="T counts steps: two of its values exceed the epochs trained", rows=(
             Row("proxy_nca", _nca("cars196", "bn_inception"), (), recalls("cars196", 82.8), note="no coarse level"),
             *(
                 Row(f"T-{every}", _levels(_nca("cars196", "bn_inception"), BASE_NCA, 10, every), (), recalls("cars196", printed),

@@ -105,17 +105,17 @@ STUDIES = (
     ),
     Study(
         "proxy_anchor/table5", "Size of the batch, on CUB-200-2011 and Cars196", SOURCE, ("recall_at_1",), note=OURS,
-        figure=Figure(),
+        figure=Figure(x_label="pictures a batch"),
         rows=(*_batches(CUB, {30: 65.9, 90: 68.4, 180: 69.0}), *_batches(CARS, {30: 84.6, 180: 86.4})),
     ),
     Study(
         "proxy_anchor/table6", "Size of the batch, on Stanford Online Products and In-Shop Clothes", SOURCE,
         ("recall_at_1",), note=f"{OURS}; SOP's range is printed as 76.0 to 79.3 without the batch sizes of its ends",
-        figure=Figure(), rows=(*_batches(SOP, {150: 79.1}), *_batches(CLOTHES, {90: 91.5})),
+        figure=Figure(x_label="pictures a batch"), rows=(*_batches(SOP, {150: 79.1}), *_batches(CLOTHES, {90: 91.5})),
     ),
     Study(
         "proxy_anchor/figure1", "Accuracy over the time of training, on Cars196, batches of 150", SOURCE,
-        ("recall_at_1", "seconds_per_epoch"), figure=Figure("training"), note="the printed curves are in no source at hand", rows=(
+        ("recall_at_1", "seconds_per_epoch"), figure=Figure("training", "seconds of training"), note="the printed curves are in no source at hand", rows=(
             Row("proxy_anchor", CARS.but("batch.size=150"), series="Proxy-Anchor"),
             Row("proxy_nca", NCA.but("batch.size=150"), series="Proxy-NCA"),
             Row("soft_triple", SOFT.but("batch.size=150"), series="SoftTriple"),
@@ -124,7 +124,7 @@ STUDIES = (
         ),
     ),
     Study(
-        "proxy_anchor/figure5", "Size of the embedding, on Cars196", SOURCE, ("recall_at_1",), figure=Figure(log_x=True),
+        "proxy_anchor/figure5", "Size of the embedding, on Cars196", SOURCE, ("recall_at_1",), figure=Figure(x_label="dimension of the embedding", log_x=True),
         note="of the curve's points our sources print those that also stand in the tables", rows=(
             *(
                 Row(f"proxy_anchor-{dim}", CARS, (f"model.embedding_dim={dim}",), recalls("cars196", printed), dim, "Proxy-Anchor")
@@ -138,7 +138,7 @@ STUDIES = (
         ),
     ),
     Study(
-        "proxy_anchor/figure6", "Alpha and delta, on Cars196", SOURCE, ("recall_at_1",), figure=Figure(),
+        "proxy_anchor/figure6", "Alpha and delta, on Cars196", SOURCE, ("recall_at_1",), figure=Figure(panels=True),
         note="of the curve's points our sources print the default's", rows=(
             *(
                 Row(f"alpha-{alpha}", CARS, (f"loss.scale={alpha}",), published, alpha, "alpha (scale), delta 0.1")

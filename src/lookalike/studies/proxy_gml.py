@@ -74,7 +74,7 @@ STUDIES = (
     ),
     Study(
         "proxy_gml/grid", "Proxies of a class (N) and share of neighbors (r), on Cars196", SOURCE, ("recall_at_1",),
-        figure=Figure(log_x=True), note="values printed without decimals are read from a curve", rows=tuple(
+        figure=Figure(x_label="share of neighbors (r)", log_x=True), note="values printed without decimals are read from a curve", rows=tuple(
             Row(f"N-{proxies}-r-{ratio:g}", CARS,
                 (f"loss.proxies_per_class={proxies}", f"loss.neighbor_ratio={ratio}"), _r1(printed), ratio, f"N = {proxies}")
             for proxies, curve in (
@@ -87,7 +87,7 @@ STUDIES = (
         ),
     ),
     Study(
-        "proxy_gml/lambda", "Weight of the proxies' regularizer, on Cars196", SOURCE, ("recall_at_1",), figure=Figure(),
+        "proxy_gml/lambda", "Weight of the proxies' regularizer, on Cars196", SOURCE, ("recall_at_1",), figure=Figure(x_label="weight of the regularizer (lambda)"),
         note="of the curve's points our sources print those of the ablation", rows=tuple(
             Row(f"lambda-{weight}", CARS, (f"loss.regularizer_weight={weight}",), _r1(printed), weight, "regularizer_weight")
             for weight, printed in ((0.0, 84.0), (0.1, None), (0.3, 85.5), (0.5, None), (0.7, None), (1.0, None))

@@ -136,7 +136,7 @@ STUDIES = (
     ),
     Study(
         "proxynca_pp/figure4", "Temperature, k of k-max pooling, and rate of the proxies, on CUB-200-2011", SOURCE,
-        ("recall_at_1",), figure=Figure(log_x=True),
+        ("recall_at_1",), figure=Figure(log_x=True, panels=True),
         note="the curve's printed points are in no source at hand; those shown are the ablation's", rows=(
             *(
                 Row(f"temperature-1/{inverse}", CUB, (f"loss.temperature={1 / inverse}",), printed, 1 / inverse, "temperature")

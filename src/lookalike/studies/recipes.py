@@ -108,8 +108,8 @@ def proxynca_pp(dataset: str, dim: int = 2048) -> Recipe:
                 schedule=ScheduleSettings(name="plateau", gamma=0.1, patience=4, metric="recall_at_1"),
             ),
         ),
-        "released configurations, which agree with the paper's table of settings; not expressed: the "
-        "warm-up's optimizer is thrown away there, and the network compares raw vectors by Euclidean distance",
+        "released configurations, as in the paper's table; not expressed: the warm-up's optimizer "
+        "is thrown away there, and raw vectors are compared by Euclidean distance (table11 does both)",
     )  # fmt: skip
 
 

@@ -92,11 +92,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Figure:
-    """Axes of a study that is drawn: a metric against `x` of the rows, or against the time of training."""
+    """Axes of a study that is drawn: its first metric against `x` of the rows, or seconds of training.
+
+    With `panels` each series has axes of its own and names its x; otherwise all share one.
+    """
 
     kind: Literal["curve", "training"] = "curve"
     x_label: str = ""
     log_x: bool = False
+    panels: bool = False
 
 
 @dataclass(frozen=True)
