@@ -13,15 +13,25 @@ from typing import Protocol
 import numpy as np
 
 from lookalike.checks import look_up, near_miss
-from lookalike.data.readers import cars196
+from lookalike.data.readers import cars196, cub200, grocery, inaturalist, inshop, omniglot, sop
 from lookalike.data.readers.archives import cache_folder, is_archive, unpack
 from lookalike.data.readers.files import is_litter
 from lookalike.data.readers.folder import read_class_folders
+from lookalike.data.readers.split_files import with_split_file, write_split_file
 from lookalike.data.readers.tables import is_table, read_frame, read_table, write_table
 from lookalike.data.table import LabeledImages
 from lookalike.errors import DataError, UnknownNameError
 
-__all__ = ["LAYOUTS", "cache_folder", "is_archive", "read", "read_table", "unpack", "write_table"]
+__all__ = [
+    "LAYOUTS",
+    "cache_folder",
+    "is_archive",
+    "read",
+    "read_table",
+    "unpack",
+    "write_split_file",
+    "write_table",
+]
 
 
 class Reader(Protocol):
@@ -40,7 +50,21 @@ class Layout:
 
 
 LAYOUTS: dict[str, Layout] = {
-    "cars196": Layout(cars196.recognizes, cars196.read, "16,185 cars of 196 models; classes 1-98 train"),
+    "cars196": Layout(cars196.recognizes, cars196.read, "16,185 cars of 196 models; 1-98 train"),
+    "cub200": Layout(
+        cub200.recognizes, cub200.read, "CUB-200-2011: 11,788 birds of 200 species; 1-100 train"
+    ),
+    "sop": Layout(sop.recognizes, sop.read, "Stanford Online Products: 120,053 photos of 22,634 products"),
+    "inshop": Layout(inshop.recognizes, inshop.read, "In-Shop clothes: 52,712 photos of 7,982 items"),
+    "inaturalist": Layout(
+        inaturalist.recognizes, inaturalist.read, "iNaturalist 2018: 461,939 photos, 8,142 species"
+    ),
+    "omniglot": Layout(
+        omniglot.recognizes, omniglot.read, "32,460 drawings of 1,623 characters, 50 alphabets"
+    ),
+    "grocery": Layout(
+        grocery.recognizes, grocery.read, "Grocery Store: 5,421 photos, 81 fine and 43 coarse classes"
+    ),
 }
 
 
@@ -110,12 +134,12 @@ def _read_folder(folder: Path, layout: str | None, verify: bool, labeled: bool) 
     for candidate in _candidates(folder):
         for entry in known.values():
             if entry.recognizes(candidate):
-                return entry.read(candidate, verify=verify)
+                return with_split_file(entry.read(candidate, verify=verify))
         if layout is None and (table := _only_table(candidate)) is not None:
             return replace(read_table(table, verify=verify, labeled=labeled), name=folder.name)
     if layout is not None:
         raise DataError(f"{folder}: does not look like {layout} ({LAYOUTS[layout].about}); unpack it whole")
-    return read_class_folders(folder, labeled=labeled)
+    return with_split_file(read_class_folders(folder, labeled=labeled))
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
