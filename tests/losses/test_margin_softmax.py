@@ -10,7 +10,7 @@ from lookalike.errors import ArgumentError
 from lookalike.losses import ArcFace, CosFace, NormSoftmax
 from lookalike.losses.margin_softmax import arc_face, cos_face
 
-from .twins import hand_loss, random_sims
+from .twins import few_examples, hand_loss, random_sims
 
 
 def slow_margin_softmax(sims, labels, scale, own_cosine):
@@ -21,6 +21,7 @@ def slow_margin_softmax(sims, labels, scale, own_cosine):
     return total / len(labels)
 
 
+@few_examples
 @given(seed=st.integers(0, 99), margin=st.sampled_from([0.0, 0.35, 1.0]))
 def test_cos_face_equals_its_slow_twin(seed, margin):
     sims, labels = random_sims(seed)
@@ -28,6 +29,7 @@ def test_cos_face_equals_its_slow_twin(seed, margin):
     assert cos_face(sims, labels, margin=margin, scale=16).item() == pytest.approx(slow)
 
 
+@few_examples
 @given(seed=st.integers(0, 99), margin=st.sampled_from([0.0, 0.5, 1.2]))
 def test_arc_face_equals_its_slow_twin(seed, margin):
     def own_cosine(s):

@@ -9,9 +9,10 @@ from lookalike.errors import ArgumentError
 from lookalike.losses import NormSoftmax
 from lookalike.losses.norm_softmax import norm_softmax
 
-from .twins import hand_loss, random_sims
+from .twins import few_examples, hand_loss, random_sims
 
 
+@few_examples
 @given(seed=st.integers(0, 99), temperature=st.sampled_from([0.05, 0.2, 1.0]))
 def test_equals_its_slow_twin(seed, temperature):
     sims, labels = random_sims(seed)

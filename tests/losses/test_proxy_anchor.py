@@ -9,7 +9,7 @@ from lookalike.errors import ArgumentError
 from lookalike.losses import ProxyAnchor
 from lookalike.losses.proxy_anchor import proxy_anchor
 
-from .twins import hand_loss, random_sims
+from .twins import few_examples, hand_loss, random_sims
 
 
 def slow_proxy_anchor(sims, labels, margin, scale):
@@ -25,6 +25,7 @@ def slow_proxy_anchor(sims, labels, margin, scale):
     return sum(pull) / len(pull) + sum(push) / len(push)
 
 
+@few_examples
 @given(
     seed=st.integers(0, 99),
     margin=st.sampled_from([0.0, 0.1, 0.5]),

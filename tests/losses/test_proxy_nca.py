@@ -9,7 +9,7 @@ from lookalike.errors import ArgumentError
 from lookalike.losses import NormSoftmax, ProxyNCA, ProxyNCAPlusPlus
 from lookalike.losses.proxy_nca import proxy_nca
 
-from .twins import HAND_LABELS, HAND_SIMS, hand_loss, random_sims
+from .twins import HAND_LABELS, HAND_SIMS, few_examples, hand_loss, random_sims
 
 
 def slow_proxy_nca(sims, labels, temperature, include_positive, smoothing):
@@ -28,6 +28,7 @@ def slow_proxy_nca(sims, labels, temperature, include_positive, smoothing):
 @pytest.mark.parametrize(
     ("include_positive", "smoothing"), [(False, 0.0), (True, 0.0), (True, 0.1), (True, 1.0)]
 )
+@few_examples
 @given(seed=st.integers(0, 99), temperature=st.sampled_from([1 / 32, 1 / 9, 1.0, 2.0]))
 def test_equals_its_slow_twin(include_positive, smoothing, seed, temperature):
     sims, labels = random_sims(seed)
@@ -60,6 +61,7 @@ def test_hand_worked_values():
     assert sum(samples) / 4 == pytest.approx(-0.570235, abs=1e-6)
 
 
+@few_examples
 @given(seed=st.integers(0, 99))
 def test_plus_plus_is_norm_softmax_at_half_the_temperature(seed):
     sims, labels = random_sims(seed)

@@ -9,7 +9,7 @@ from lookalike.errors import ArgumentError
 from lookalike.losses import NormSoftmax, SoftTriple
 from lookalike.losses.soft_triple import center_spread, soft_similarities, soft_triple
 
-from .twins import hand_loss, random_sims
+from .twins import few_examples, hand_loss, random_sims
 
 
 def slow_soft_triple(sims, labels, centers, scale, gamma, margin):
@@ -36,6 +36,7 @@ def slow_center_spread(proxies, centers):
     return total / (classes * centers * (centers - 1))
 
 
+@few_examples
 @given(seed=st.integers(0, 99), centers=st.integers(1, 4), gamma=st.sampled_from([0.1, 1.0]))
 def test_equals_its_slow_twin(seed, centers, gamma):
     sims, labels = random_sims(seed, proxies_per_class=centers)
@@ -43,6 +44,7 @@ def test_equals_its_slow_twin(seed, centers, gamma):
     assert fast.item() == pytest.approx(slow_soft_triple(sims, labels, centers, 20, gamma, 0.01))
 
 
+@few_examples
 @given(seed=st.integers(0, 99), centers=st.integers(2, 4))
 def test_spread_equals_its_slow_twin(seed, centers):
     proxies = torch.randn(3 * centers, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
