@@ -64,12 +64,18 @@ def evaluate_run(
             f"the data at '{facts['source']}' changed since the run '{folder.path}'; name the data to use"
         )
     if own:
-        part = three_way(
+        parts = three_way(
             table,
             test_share=experiment.data.test_share,
             validation_share=experiment.data.validation_share,
             seed=experiment.seed,
-        ).test
+        )
+        if parts.digest() != facts["split_digest"]:
+            raise DataError(
+                f"the run '{folder.path}' was cut in another way, by a protocol ({facts['split_source']}); "
+                "its numbers are in its result.json, and another cut might test on what it was trained on"
+            )
+        part = parts.test
         where = f"measured on the run's own {part.num_classes} test classes"
     elif "test" in table.splits():
         part = table.part("test")

@@ -65,8 +65,7 @@ def _scored(task: Task, experiment: Experiment, parts: Parts | None, selected_on
     curve = training_curve(task.folder / "run")
     metrics = measure(done.test, done.final, task.metrics, seed=experiment.seed) | costs(task, curve)
     facts = {"epoch": done.result["selected"]["epoch"], "test_start": _plain(done, "test_start")}
-    if "drops" in done.result["selected"]:
-        facts["drops"] = done.result["selected"]["drops"]
+    facts |= {"drops": done.result["selected"]["drops"], "split": done.result["data"]["split_digest"]}
     kept = done.result["selected"]["what"]
     return Score(metrics, selected_on, kept, round(time.monotonic() - began, 2), curve, facts)
 

@@ -43,14 +43,16 @@ class Pictures:
             return read(_within(self.root, self.dataset))
         if self.root is None:
             return read(name)
+        why = ""
         for entry in [self.root, *sorted(self.root.iterdir())]:
-            if entry.is_dir() or is_archive(entry):
-                found = _if_it_is(name, entry)
-                if found is not None:
-                    return found
+            if _may_be(name, entry):
+                try:
+                    return read(entry, layout=name)
+                except LookalikeError as error:
+                    why = f" ({error})"
         raise FileError(
-            f"no {DATASETS[name]} in '{self.root}'; put its folder or archive there, or run the study on "
-            "other data with --dataset"
+            f"no {DATASETS[name]} in '{self.root}'{why}; put its folder or archive there, or run the study "
+            "on other data with --dataset"
         )
 
 
@@ -63,25 +65,22 @@ def _within(root: Path | None, dataset: str) -> str | Path:
     return dataset
 
 
-def _if_it_is(name: str, entry: Path) -> LabeledImages | None:
-    """The data set `name` if `entry` holds it; archives are opened only if their name may be it."""
-    if name not in LAYOUTS:
-        return None
+NAMES = {
+    "cub200": ("cub",),
+    "cars196": ("cars", "carims"),
+    "sop": ("sop", "stanfordonlineproducts"),
+    "inshop": ("inshop", "deepfashion"),
+    "inaturalist": ("inat",),
+}
+"""What names of folders and archives of a benchmark contain, small letters without signs."""
+
+
+def _may_be(name: str, entry: Path) -> bool:
+    """Whether it is worth reading `entry` as the benchmark `name`: by its layout, or by what it is called."""
+    if entry.is_dir() and LAYOUTS[name].recognizes(entry):
+        return True
     plain = "".join(sign for sign in entry.name.lower() if sign.isalnum())
-    stem = name.rstrip("0123456789")
-    if entry.is_dir() and not (LAYOUTS[name].recognizes(entry) or stem in plain):
-        return None
-    if not entry.is_dir() and stem not in plain and _official(name) not in plain:
-        return None
-    try:
-        table = read(entry, layout=name)
-    except LookalikeError:
-        return None
-    return table if table.name == name else None
-
-
-def _official(name: str) -> str:
-    return {"sop": "stanfordonlineproducts", "inshop": "deepfashion", "cars196": "carims"}.get(name, name)
+    return (entry.is_dir() or is_archive(entry)) and any(word in plain for word in NAMES[name])
 
 
 def toy_glyphs() -> LabeledImages:
