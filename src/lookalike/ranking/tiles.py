@@ -9,15 +9,18 @@ Comparisons write one byte an entry into reused memory, and bytes are added eigh
 Legend: B queries of the tile, M gallery rows, L (query, positive) pairs followed in it, K longest list.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor
 
+from lookalike.ranking.positives import Positives
 from lookalike.ranking.vectors import Comparison
 
 _CHUNK = 1 << 22
-_SHARE_FOR_WHOLE_TILE = 0.3
-_PAIRS_FOR_SORTING = 4
+_FEW_ROWS = 0.05
+_FEW_CANDIDATES = 0.05
 _LARGE_CLASS = 24
 _MANY_UNSURE = 1 << 17
 _DOUBLE_ERROR = 2.0**-44
@@ -27,9 +30,9 @@ def count_true(mask: Tensor, dim: int) -> Tensor:
     """Number of True along `dim` of a boolean matrix stored row by row, its width a multiple of 8; int64."""
     words = mask.view(torch.int64)
     if dim == 0:
-        parts = [part.sum(dim=0).view(torch.uint8) for part in words.split(255)]
+        parts = [words[at : at + 255].sum(dim=0).view(torch.uint8) for at in range(0, len(words), 255)]
         return torch.stack(parts).sum(dim=0)
-    parts = [part.sum(dim=1) for part in words.split(255, dim=1)]
+    parts = [words[:, at : at + 255].sum(dim=1) for at in range(0, words.shape[1], 255)]
     return torch.stack(parts, dim=1).view(torch.uint8).sum(dim=1)
 
 
@@ -38,7 +41,7 @@ class Counter:
 
     Args:
         comparison: both sides.
-        offset, index: the positives of the queries start.. (see `Positives`).
+        positives: those of the queries start.. .
         own: gallery position of each query's own row, or -1; None without any.
         start: number of the first query in `comparison.queries`.
         limit: negatives ahead up to which a pair is followed, for each query.
@@ -48,14 +51,14 @@ class Counter:
     def __init__(
         self,
         comparison: Comparison,
-        offset: np.ndarray,
-        index: np.ndarray,
+        positives: Positives,
         own: np.ndarray | None,
         start: int,
         limit: np.ndarray,
         mutual: bool,
     ) -> None:
         device = comparison.queries.device
+        offset, index, group = positives.offset, positives.index, positives.group
         queries = len(offset) - 1
         self.comparison, self.start, self.offset = comparison, start, offset
         counts = np.diff(offset)
@@ -64,6 +67,7 @@ class Counter:
         self.own = None if own is None else torch.from_numpy(own).to(device)
         self.bound = torch.from_numpy(limit).to(device)[self.owner]
         self.mutual = mutual
+        self.group = torch.from_numpy(group).to(device)
         self.rough = torch.from_numpy(np.repeat((counts >= _LARGE_CLASS) & (not mutual), counts)).to(device)
         self.value, slack = self._values()
         error = comparison.error + slack
@@ -95,11 +99,28 @@ class Counter:
         value[few] = self.comparison.exact(self.owner[few] + self.start, self.index[few])
         if len(few) == len(value):
             return value, 0.0
-        reach = self.comparison.error / 2.0**-24  # the filter's error for one rounding
-        for query in (np.diff(self.offset) >= _LARGE_CLASS).nonzero()[0].tolist():
-            pair = slice(int(self.offset[query]), int(self.offset[query + 1]))
-            value[pair] = self.comparison.nearly_exact(query + self.start, self.index[pair])
-        return value, reach * _DOUBLE_ERROR
+        for queries, gallery in self._large_classes():
+            for at in range(0, len(queries), 256):
+                part = queries[at : at + 256]
+                block = self.comparison.nearly_exact(part + self.start, gallery)
+                pair = torch.cat([torch.arange(self.offset[q], self.offset[q + 1]) for q in part.tolist()])
+                pair = pair.to(value.device)
+                line = torch.searchsorted(part, self.owner[pair])
+                value[pair] = block[line, torch.searchsorted(gallery, self.index[pair])]
+        return value, self.comparison.error / 2.0**-24 * _DOUBLE_ERROR
+
+    def _large_classes(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Queries and gallery rows of each large class, both ascending."""
+        queries = torch.unique(self.owner[self.rough])
+        group = self.group[queries]
+        for name in torch.unique(group).tolist():
+            mine = queries[group == name]
+            pair = slice(int(self.offset[mine[0]]), int(self.offset[mine[0] + 1]))
+            rows = self.index[pair]
+            if len(mine) > 1:  # one query's list lacks its own row, which another's has
+                pair = slice(int(self.offset[mine[1]]), int(self.offset[mine[1] + 1]))
+                rows = torch.unique(torch.cat([rows, self.index[pair]]))
+            yield mine, rows
 
     def _reuse(self, name: str, rows: int, columns: int, dtype: torch.dtype) -> Tensor:
         """A matrix on memory that was used before: fresh memory costs more than the arithmetic."""
@@ -135,25 +156,66 @@ class Counter:
         """
         queries = last - first
         sims = sims[:queries] if sims.shape[0] > queries else sims
-        top = sims.amax(dim=1)
         pairs = slice(int(self.offset[first]), int(self.offset[last]))
-        needed = self.follow[pairs] & (self.low[pairs] < top[self.owner[pairs] - first])
-        leader = self.leader[first:last]
-        held = leader >= 0
-        leads = torch.zeros_like(held)
-        leads[held] = needed[leader[held] - pairs.start]
-        share = int(leads.sum()) / queries
-        if share > _SHARE_FOR_WHOLE_TILE:
-            needed[leader[held] - pairs.start] = False
-            self._whole(sims, torch.where(leads, leader, -1), first, begin)
-        listed = needed.nonzero()[:, 0] + pairs.start
-        if len(listed) > _PAIRS_FOR_SORTING * queries:
-            listed = self._sorted(sims, listed, first, begin)
-        step = max(1, _CHUNK // sims.shape[1])
-        for at in range(0, len(listed), step):
-            self._listed(sims, listed[at : at + step], first, begin)
-        seen = slice(pairs.start, pairs.stop)
-        self.follow[seen] = self.best[seen] | (self.greater[seen] <= self.bound[seen])
+        top = sims.amax(dim=1)
+        needed = (self.follow[pairs] & (self.low[pairs] < top[self.owner[pairs] - first])).nonzero()[:, 0]
+        self._spread(sims, needed + pairs.start, first, begin)
+        self.follow[pairs] = self.best[pairs] | (self.greater[pairs] <= self.bound[pairs])
+
+    def _spread(self, sims: Tensor, pair_L: Tensor, first: int, begin: int) -> None:
+        """Chooses the cheapest way to count for these pairs."""
+        few = _FEW_ROWS * len(sims)
+        if len(pair_L) <= few:
+            return self._listed(sims, pair_L, first, begin)
+        mask, number = self._above_lowest(sims, pair_L, first)
+        if number > _FEW_CANDIDATES * sims.numel():
+            leads = self.leader[self.owner[pair_L]] == pair_L
+            if int(leads.sum()) > few:
+                leader_B = torch.full((len(sims),), -1, dtype=torch.int64, device=sims.device)
+                leader_B[self.owner[pair_L[leads]] - first] = pair_L[leads]
+                self._whole(sims, leader_B, first, begin)
+                pair_L = pair_L[~leads]
+            if len(pair_L) <= few:
+                return self._listed(sims, pair_L, first, begin)
+            mask, number = self._above_lowest(sims, pair_L, first)
+            if number > _FEW_CANDIDATES * sims.numel():
+                more = self._largest(sims, pair_L, first, begin)
+                return self._listed(sims, more, first, begin)
+        return self._candidates(sims, mask, pair_L, first, begin)
+
+    def _above_lowest(self, sims: Tensor, pair_L: Tensor, first: int) -> tuple[Tensor, int]:
+        """Mask of entries above the lowest threshold of their query, stored as `sims` is; their number."""
+        lowest = torch.full((len(sims),), torch.inf, device=sims.device)
+        lowest.scatter_reduce_(0, self.owner[pair_L] - first, self.low[pair_L], "amin")
+        dim = 1 if sims.is_contiguous() else 0
+        mask = self._compare(sims if dim == 1 else sims.T, lowest.unsqueeze(dim), "maybe")
+        return mask, int(count_true(mask, dim).sum())
+
+    def _compare(self, stored: Tensor, threshold: Tensor, name: str) -> Tensor:
+        """stored > threshold in reused memory, False in the columns that fill up to a multiple of 8."""
+        rows, columns = stored.shape
+        mask = self._reuse(name, rows, (columns + 7) // 8 * 8, torch.bool)
+        mask[:, columns:] = False
+        torch.gt(stored, threshold, out=mask[:, :columns])
+        return mask
+
+    def _candidates(self, sims: Tensor, mask: Tensor, pair_L: Tensor, first: int, begin: int) -> None:
+        """Few entries can matter: they are taken out of the tile, sorted by row, and searched."""
+        words = mask.view(torch.int64)
+        line, word = words.nonzero(as_tuple=True)
+        which, byte = mask.view(*words.shape, 8)[line, word].nonzero(as_tuple=True)
+        row, column = line[which], word[which] * 8 + byte
+        if not sims.is_contiguous():
+            order = column.argsort(stable=True)
+            row, column = column[order], row[order]
+        count = torch.bincount(row, minlength=len(sims))
+        place = torch.arange(len(row), device=sims.device) - (count.cumsum(0) - count)[row]
+        shape = (len(sims), max(1, int(count.max())))
+        values = torch.full(shape, -torch.inf, device=sims.device)
+        columns = torch.zeros(shape, dtype=torch.int64, device=sims.device)
+        values[row, place], columns[row, place] = sims[row, column], column
+        values, order = values.sort(dim=1, descending=True)
+        self._search(values, columns.gather(1, order), pair_L, first, begin)
 
     def _whole(self, sims: Tensor, leader_B: Tensor, first: int, begin: int) -> None:
         """One pair of every query, the tile compared as it lies; -1 for none."""
@@ -164,13 +226,8 @@ class Counter:
         high = torch.where(has, self.high[safe], infinite)
         low = torch.where(has, self.low[safe], infinite)
         stored = sims if dim == 1 else sims.T
-        width = (stored.shape[1] + 7) // 8 * 8
-        above, maybe = (
-            self._reuse(name, stored.shape[0], width, torch.bool) for name in ("above", "maybe")
-        )
-        for mask, threshold in ((above, high), (maybe, low)):
-            mask[:, stored.shape[1] :] = False
-            torch.gt(stored, threshold.unsqueeze(dim), out=mask[:, : stored.shape[1]])
+        above = self._compare(stored, high.unsqueeze(dim), "above")
+        maybe = self._compare(stored, low.unsqueeze(dim), "maybe")
         number = count_true(above, dim)[: len(leader_B)]
         unsure = (count_true(maybe, dim)[: len(leader_B)] > number) & has
         self.greater.index_add_(0, safe, torch.where(has, number, 0))
@@ -185,10 +242,17 @@ class Counter:
 
     def _listed(self, sims: Tensor, pair_L: Tensor, first: int, begin: int) -> None:
         """Pairs one by one, each with a copy of its query's row."""
+        step = max(1, _CHUNK // sims.shape[1])
+        for at in range(0, len(pair_L), step):
+            self._copied(sims, pair_L[at : at + step], first, begin)
+
+    def _copied(self, sims: Tensor, pair_L: Tensor, first: int, begin: int) -> None:
         rows = sims.index_select(0, self.owner[pair_L] - first)
         if rows.shape[1] % 8:
             rows = torch.nn.functional.pad(rows, (0, -rows.shape[1] % 8), value=-torch.inf)
-        above, maybe = (self._reuse(name, *rows.shape, torch.bool) for name in ("above", "maybe"))
+        above, maybe = (
+            self._reuse(name, rows.shape[0], rows.shape[1], torch.bool) for name in ("above", "maybe")
+        )
         torch.gt(rows, self.high[pair_L, None], out=above)
         torch.gt(rows, self.low[pair_L, None], out=maybe)
         number = count_true(above, 1)
@@ -198,34 +262,48 @@ class Counter:
             which, column = (maybe[unsure] & ~above[unsure]).nonzero(as_tuple=True)
             self._settle(pair_L[unsure[which]], column + begin)
 
-    def _sorted(self, sims: Tensor, pair_L: Tensor, first: int, begin: int) -> Tensor:
-        """Many pairs a query: the largest entries of each row once, sorted; returns pairs that need more.
+    def _largest(self, sims: Tensor, pair_L: Tensor, first: int, begin: int) -> Tensor:
+        """Many entries above many pairs: the largest of each row, sorted; returns pairs that need more.
 
         A list one longer than the limit decides every pair: a count that reaches its end ends the pair.
         """
         length = min(int(self.bound[pair_L].max()) + 1, sims.shape[1])
         values, columns = sims.contiguous().topk(length, dim=1)
-        descending = -values
+        return self._search(values, columns, pair_L, first, begin, whole=length == sims.shape[1])
+
+    def _search(
+        self,
+        values_BK: Tensor,
+        column_BK: Tensor,
+        pair_L: Tensor,
+        first: int,
+        begin: int,
+        whole: bool = True,
+    ) -> Tensor:
+        """Counts in sorted lists; unless they are the whole truth, returns pairs whose list was too short."""
+        length = values_BK.shape[1]
+        ascending = -values_BK
         row = self.owner[pair_L] - first
-        place = torch.arange(len(pair_L), device=sims.device)
-        place -= torch.searchsorted(row, row)  # position among the pairs of its row
-        shape = (len(sims), int(place.max()) + 1)
+        place = torch.arange(len(pair_L), device=row.device) - torch.searchsorted(row, row)
+        shape = (len(values_BK), int(place.max()) + 1)
         counts = []
         for threshold in (self.high, self.low):
-            wanted = torch.full(shape, -torch.inf, device=sims.device)
+            wanted = torch.full(shape, -torch.inf, device=row.device)
             wanted[row, place] = -threshold[pair_L]
-            counts.append(torch.searchsorted(descending, wanted)[row, place])
+            counts.append(torch.searchsorted(ascending, wanted)[row, place])
         number, maybe = counts
-        more = self.best[pair_L] & (maybe == length) | ((maybe == length) & (number <= self.bound[pair_L]))
-        more &= length < sims.shape[1]
+        more = (maybe == length) & (self.best[pair_L] | (number <= self.bound[pair_L]))
+        if whole:
+            more = torch.zeros_like(more)
         number = torch.where(more, 0, number)
         self.greater.index_add_(0, pair_L, number)
         unsure = ((maybe > number) & ~more).nonzero()[:, 0]
-        width = (maybe - number)[unsure]
-        which = torch.repeat_interleave(unsure, width)
-        within = torch.arange(len(which), device=sims.device)
-        within -= torch.repeat_interleave(width.cumsum(0) - width, width)
-        self._settle(pair_L[which], columns[row[which], number[which] + within] + begin)
+        if len(unsure):
+            width = (maybe - number)[unsure]
+            which = torch.repeat_interleave(unsure, width)
+            within = torch.arange(len(which), device=row.device)
+            within -= torch.repeat_interleave(width.cumsum(0) - width, width)
+            self._settle(pair_L[which], column_BK[row[which], number[which] + within] + begin)
         return pair_L[more]
 
     def _settle(self, pair_T: Tensor, column_T: Tensor) -> None:
@@ -236,7 +314,7 @@ class Counter:
         query = self.owner[pair_T] + self.start
         rough = self.rough[pair_T].nonzero()[:, 0]
         if len(rough):
-            distinct, back = pair_T[rough].unique(return_inverse=True)
+            distinct, back = torch.unique(pair_T[rough], return_inverse=True)
             exact = self.comparison.exact(self.owner[distinct] + self.start, self.index[distinct])
             value[rough] = exact[back]
         other = self.comparison.exact(query, column_T)

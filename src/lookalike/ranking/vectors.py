@@ -213,10 +213,10 @@ class Comparison:
                 out[start : start + step] = halving_sum(left.sub_(right).square_()) / -2
         return out
 
-    def nearly_exact(self, query: int, gallery_index_P: Tensor) -> Tensor:
-        """Similarity of one query with many rows, (P,) float64, by one float64 product: off by its rounding."""
-        left = self.queries.take(torch.tensor([query], device=self.queries.device)).to(torch.float64)
+    def nearly_exact(self, query_index_A: Tensor, gallery_index_P: Tensor) -> Tensor:
+        """All similarities of some rows, (A, P) float64, by a float64 product: off by its rounding."""
+        left = self.queries.take(query_index_A).to(torch.float64)
         right = self.gallery.take(gallery_index_P).to(torch.float64)
         if self._shift is None:
-            return (right @ left.T)[:, 0]
-        return (right - left).square_().sum(dim=1) / -2
+            return left @ right.T
+        return torch.cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist").square() / -2
