@@ -65,6 +65,18 @@ def test_regularizer_equals_its_slow_twin(seed):
     assert proxy_regularizer(proxies, proxies_per_class=2).item() == pytest.approx(total / 6)
 
 
+@pytest.mark.parametrize("rows", [1, 3, 10, 12, 100])
+def test_regularizer_in_blocks_is_the_same(rows):
+    proxies = torch.randn(12, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    proxies.requires_grad_()
+    values, gradients = [], []
+    for at_once in (rows, None):
+        values.append(proxy_regularizer(proxies, proxies_per_class=3, rows=at_once))
+        gradients.append(*torch.autograd.grad(values[-1], proxies))
+    torch.testing.assert_close(*values)
+    torch.testing.assert_close(*gradients)
+
+
 def test_hand_worked_values():
     # N = 1, r = 1: cross-entropy of plain cosines. The authors' code drops classes at cosine exactly 0:
     # sample 1 keeps cosines 1 and -1, sample 3 only its own, so that it costs nothing.

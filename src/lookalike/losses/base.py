@@ -14,6 +14,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 
 import torch
@@ -35,8 +36,10 @@ def unit_rows(x_ND: Tensor) -> Tensor:
     return x_ND / norm_N1.clamp_min(0.5)
 
 
-def full_precision(x: Tensor) -> torch.autocast:
+def full_precision(x: Tensor) -> AbstractContextManager[object]:
     """A context in which nothing is cast down: losses are computed in float32 or better."""
+    if not torch.amp.is_autocast_available(x.device.type):
+        return nullcontext()
     return torch.autocast(x.device.type, enabled=False)
 
 

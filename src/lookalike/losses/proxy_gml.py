@@ -13,11 +13,13 @@ import math
 import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from lookalike.checks import check_at_least, check_between, check_choice, check_positive
 from lookalike.losses.base import ProxyLoss, full_precision, unit_rows
 
 ALWAYS = 4.0  # a bonus above any difference of cosines
+LOGITS_AT_ONCE = 2**24  # of the regularizer
 
 
 def selected_proxies(
@@ -67,16 +69,39 @@ def proxy_gml(
     return -torch.logaddexp(log_share_B, floor_B).mean()
 
 
-def proxy_regularizer(proxies_PD: Tensor, *, proxies_per_class: int) -> Tensor:
+def proxy_regularizer(proxies_PD: Tensor, *, proxies_per_class: int, rows: int | None = None) -> Tensor:
     """Mean over all proxies of the cross-entropy of their cosines, itself included, summed by class.
 
-    The sum over a class is taken before the product, so the memory is P*C, not P*P.
+    Args:
+        rows: proxies classified at once; about 64 MB of logits when None. The logits of further blocks are
+            computed again in the backward pass, so memory stays that of one block, rows*C numbers.
+
+    A class's proxies are summed before the product, so it costs P*C*D multiplications, not P*P*D.
     """
     with full_precision(proxies_PD):
         unit_PD = unit_rows(proxies_PD)
         sums_CD = unit_PD.view(-1, proxies_per_class, unit_PD.shape[1]).sum(dim=1)
         class_P = torch.arange(len(sums_CD), device=unit_PD.device).repeat_interleave(proxies_per_class)
-        return F.cross_entropy(unit_PD @ sums_CD.T, class_P)
+        rows = max(1, LOGITS_AT_ONCE // len(sums_CD)) if rows is None else rows
+        if rows >= len(unit_PD):
+            return _summed_cross_entropy(unit_PD, sums_CD, class_P) / len(unit_PD)
+        blocks = zip(torch.split(unit_PD, rows), torch.split(class_P, rows), strict=True)
+        sums = [
+            checkpoint(
+                _summed_cross_entropy,
+                unit_RD,
+                sums_CD,
+                class_R,
+                use_reentrant=False,
+                preserve_rng_state=False,
+            )
+            for unit_RD, class_R in blocks
+        ]
+        return torch.stack(sums).sum() / len(unit_PD)
+
+
+def _summed_cross_entropy(unit_RD: Tensor, sums_CD: Tensor, class_R: Tensor) -> Tensor:
+    return F.cross_entropy(unit_RD @ sums_CD.T, class_R, reduction="sum")
 
 
 class ProxyGML(ProxyLoss):

@@ -32,11 +32,11 @@ def proxy_nca(
     the target distribution is 1-e for the class and e/(C-1) for each other one.
     """
     logits_BC = sims_BC * (2 / temperature)  # the constant -2/T cancels
+    if include_positive and label_smoothing == 0:
+        return F.cross_entropy(logits_BC, labels_B)
     own_B = logits_BC.gather(1, labels_B[:, None])[:, 0]
     if not include_positive:
         return (logits_BC.scatter(1, labels_B[:, None], -torch.inf).logsumexp(dim=1) - own_B).mean()
-    if label_smoothing == 0:
-        return F.cross_entropy(logits_BC, labels_B)
     others_B = (logits_BC.sum(dim=1) - own_B) / (logits_BC.shape[1] - 1)
     target_B = (1 - label_smoothing) * own_B + label_smoothing * others_B
     return (logits_BC.logsumexp(dim=1) - target_B).mean()
