@@ -1,6 +1,26 @@
 """Evaluation: retrieval metrics, clustering, comparisons, and what each number means."""
 
+from lookalike.evaluation.clustering import Clustering, cluster_scores
+from lookalike.evaluation.compare import compare_results, interval_of, interval_over_seeds, load_result
 from lookalike.evaluation.evaluator import evaluate
+from lookalike.evaluation.files import evaluate_files
+from lookalike.evaluation.health import Health, embedding_health
+from lookalike.evaluation.intervals import bootstrap_over_classes, paired_difference, student_interval
 from lookalike.evaluation.result import RetrievalResult
 
-__all__ = ["RetrievalResult", "evaluate"]
+__all__ = [
+    "Clustering",
+    "Health",
+    "RetrievalResult",
+    "bootstrap_over_classes",
+    "cluster_scores",
+    "compare_results",
+    "embedding_health",
+    "evaluate",
+    "evaluate_files",
+    "interval_of",
+    "interval_over_seeds",
+    "load_result",
+    "paired_difference",
+    "student_interval",
+]

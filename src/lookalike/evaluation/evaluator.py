@@ -10,7 +10,9 @@ import numpy as np
 import torch
 
 from lookalike.checks import check_at_least, check_choice
+from lookalike.distributed import Processes
 from lookalike.errors import ArgumentError
+from lookalike.evaluation.clustering import Clustering, cluster_scores
 from lookalike.evaluation.metrics import expected_metrics, mean_by_class, retrieval_metrics
 from lookalike.evaluation.result import RetrievalResult
 from lookalike.ranking import Ahead, Comparison, Positives, Vectors, count_ahead, positives_of
@@ -31,7 +33,9 @@ def evaluate(
     similarity: str = "cosine",
     ties: str = "index",
     lone: str = "exclude",
+    clustering: bool | Clustering = False,
     class_names: Sequence[str] | None = None,
+    processes: Processes | None = None,
     memory_mb: float = 900,
     query_block: int | None = None,
     gallery_block: int | None = None,
@@ -53,7 +57,10 @@ def evaluate(
         ties: order of equally similar rows: by 'index', 'optimistic' (right ones first), 'pessimistic' (wrong
             ones first) or 'expected' (mean over all orders).
         lone: queries with nothing to find: 'exclude' (left out of every mean, counted) or 'miss' (score 0).
+        clustering: also NMI and AMI of the rows that ask, by k-means: True, or a `Clustering`.
         class_names: names by class number, for counts and per-class values.
+        processes: `Processes.all()` shares the queries among the processes of torch.distributed: each calls
+            `evaluate` with the whole input, and each gets the whole result, the same digits as from one.
         memory_mb: bound on working memory beyond the input; sets the block sizes.
         query_block, gallery_block: rows compared at a time instead; the result is the same.
         device: where to compare; by default where the gallery is.
@@ -111,25 +118,48 @@ def evaluate(
     positives = positives_of(asking_labels, gallery_classes, own)
     clipped = {k: _available(len(found), own) for k in ks if k > _available(len(found), own)}
     effective = [min(k, clipped.get(k, k)) for k in ks]
-    ahead = _count(Comparison(left, right), positives, own, effective, memory_mb, query_block, gallery_block)
+    tile = max(8, min(2048, int((memory_mb * 2**20 / 48) ** 0.5)))
+    ahead = _count(
+        Comparison(left, right),
+        positives,
+        own,
+        effective,
+        memory_mb,
+        query_block or tile,
+        gallery_block or tile,
+        processes or Processes(),
+    )
     per_query = _per_query(positives, ahead, ks, effective, ties)
     alone = positives.counts() == 0
     if lone == "miss":
-        for values in per_query.values():
-            values[alone] = 0.0
+        for column in per_query.values():
+            column[alone] = 0.0
     counts = _counts(asking_labels, gallery_classes, alone, positives, ahead, right, class_names, lone)
     counts["clipped_k"] = {str(k): value for k, value in clipped.items()}
     scored = ~alone if lone == "exclude" else np.ones(len(alone), dtype=bool)
+    values = {key: _mean(column[scored]) for key, column in per_query.items()}
+    clustered = None
+    if clustering:
+        how = clustering if isinstance(clustering, Clustering) else Clustering()
+        scores = cluster_scores(
+            embeddings[asking] if len(asking) < names else embeddings,
+            asking_labels,
+            clustering=how,
+            normalize=similarity == "cosine",
+        )
+        clustered = scores.pop("settings")
+        values |= scores
     return RetrievalResult(
-        values={key: _mean(values[scored]) for key, values in per_query.items()},
+        values=values,
         class_average={
-            key: _mean(mean_by_class(values, asking_labels)[1]) for key, values in per_query.items()
+            key: _mean(mean_by_class(column, asking_labels)[1]) for key, column in per_query.items()
         },
         counts=counts,
         per_query=per_query,
         labels=asking_labels,
         rows=asking,
         settings={"similarity": similarity, "ties": ties, "lone": lone, "ks": list(ks)},
+        clustering=clustered,
         class_names=None if class_names is None else tuple(class_names),
         notes=tuple(_notes(counts, lone)),
     )
@@ -200,21 +230,20 @@ def _count(
     own: np.ndarray | None,
     ks: Sequence[int],
     memory_mb: float,
-    query_block: int | None,
-    gallery_block: int | None,
+    query_block: int,
+    gallery_block: int,
+    processes: Processes,
 ) -> Ahead:
     """Negatives ahead of every pair; in parts when there are very many pairs."""
-    tall = query_block or 2048
-    wide = gallery_block or 2048
-    check_at_least("query_block", tall, 1)
-    check_at_least("gallery_block", wide, 1)
+    check_at_least("query_block", query_block, 1)
+    check_at_least("gallery_block", gallery_block, 1)
     limit = np.maximum(positives.counts(), max(ks))
     allowed = max(1, int(memory_mb * 2**20 / 4 / 80))  # a pair in flight takes about 80 bytes
     parts: list[Ahead] = []
-    start, queries = 0, len(comparison.queries)
-    while start < queries:
+    start, end = processes.share(len(comparison.queries))
+    while start < end:
         within = np.searchsorted(positives.offset, positives.offset[start] + allowed, side="right") - 1
-        stop = min(queries, max(int(within), start + 1))
+        stop = min(end, max(int(within), start + 1))
         parts.append(
             count_ahead(
                 comparison,
@@ -222,16 +251,15 @@ def _count(
                 None if own is None else own[start:stop],
                 start=start,
                 limit=limit[start:stop],
-                query_block=tall,
-                gallery_block=wide,
+                query_block=query_block,
+                gallery_block=gallery_block,
             )
         )
         start = stop
-    return Ahead(
-        np.concatenate([p.greater for p in parts]),
-        np.concatenate([p.tied for p in parts]),
-        np.concatenate([p.tied_before for p in parts]),
-    )
+    columns = [[p.greater, p.tied, p.tied_before] for p in parts] or [[np.zeros(0, dtype=np.int64)] * 3]
+    mine = np.concatenate([np.stack(column, axis=1) for column in columns])
+    everyones = processes.gather(torch.from_numpy(mine).to(comparison.queries.device)).cpu().numpy()
+    return Ahead(*np.ascontiguousarray(everyones.T))
 
 
 def _per_query(

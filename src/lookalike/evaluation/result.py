@@ -79,6 +79,22 @@ class RetrievalResult:
             out["per_class"] = self.per_class()
         return out
 
+    def summary(self) -> str:
+        """A few lines for people: how many asked, what was left out, how ties and similarity were taken."""
+        asked = (
+            f"{self.counts['scored']:,} of {self.counts['queries']:,} queries of {self.counts['classes']:,} "
+            f"classes, gallery of {self.counts['gallery']:,}; {self.settings['similarity']} similarity, "
+            f"ties by {self.settings['ties']}"
+        )
+        lines = [asked, *self.notes]
+        if self.clustering is not None:
+            how = self.clustering
+            lines.append(
+                f"clusters: nmi {100 * self.values['nmi']:.2f}, ami {100 * self.values['ami']:.2f} (k = "
+                f"{how['clusters']:,}, {how['engine']}, {how['restarts']} starts, seed {how['seed']})"
+            )
+        return "\n".join(lines)
+
     def save(self, file: str | Path) -> Path:
         """Writes FILE.json (`to_dict` with classes) and, beside it, FILE.npz with the per-query arrays.
 

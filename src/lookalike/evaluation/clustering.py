@@ -1,0 +1,147 @@
+"""NMI and AMI: do clusters of the embeddings, found by k-means, agree with the classes?
+
+    I(Y, C) = sum over classes y and clusters c of p(y, c) log( p(y, c) / (p(y) p(c)) ),  H: entropies
+    nmi            = I / ((H(Y) + H(C)) / 2)           arithmetic mean: SoftTriple, ProxyGML, scikit-learn now
+    nmi_geometric  = I / sqrt(H(Y) H(C))               ProxyNCA++, scikit-learn up to 0.21
+    ami            = (I - E[I]) / ((H(Y) + H(C)) / 2 - E[I]), E over partitions with the same cluster sizes
+
+The numbers depend on the k-means engine, its start and its iterations, so all of them are in the result.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from lookalike.checks import check_at_least, check_choice, optional_import
+from lookalike.errors import ArgumentError
+
+ENGINES = ("auto", "faiss", "sklearn", "minibatch")
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """How to cluster.
+
+    Args:
+        engine: 'faiss' (Lloyd, random start; the fast one), 'sklearn' (Lloyd, k-means++ start up to 1,000
+            clusters, random above), 'minibatch' (scikit-learn, a bounded number of samples a step) or 'auto':
+            faiss where it is installed, else scikit-learn.
+        clusters: k; the number of classes by default.
+        restarts: the best objective of so many starts counts; by default 10, or 1 above 1,000 clusters.
+        iterations: of Lloyd's algorithm; passes over the data for 'minibatch'.
+        seed: of the starts.
+    """
+
+    engine: str = "auto"
+    clusters: int | None = None
+    restarts: int | None = None
+    iterations: int = 20
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("engine", self.engine, ENGINES)
+        check_at_least("iterations", self.iterations, 1)
+        for what in ("clusters", "restarts"):
+            if getattr(self, what) is not None:
+                check_at_least(what, getattr(self, what), 1)
+
+
+def cluster_scores(
+    embeddings: Any, labels: Any, *, clustering: Clustering | None = None, normalize: bool = True
+) -> dict[str, Any]:
+    """`nmi`, `nmi_geometric`, `ami` (0-1; ami can be slightly negative) and `settings`: how they came about.
+
+    Args:
+        embeddings: (N, D).
+        labels: (N,) integers.
+        clustering: engine, restarts, seed.
+        normalize: cluster unit vectors (cosine) rather than the vectors as they are.
+
+    Raises:
+        ArgumentError: more clusters than rows.
+        MissingExtraError: engine 'faiss' without faiss.
+    """
+    from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
+
+    wanted = clustering or Clustering()
+    matrix = embeddings.detach().cpu().float().numpy() if torch.is_tensor(embeddings) else embeddings
+    matrix = np.array(matrix, dtype=np.float32)
+    labels = labels.detach().cpu().numpy() if torch.is_tensor(labels) else np.asarray(labels)
+    if normalize:
+        matrix /= np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-30)
+    clusters = wanted.clusters or len(np.unique(labels))
+    if clusters > len(matrix):
+        raise ArgumentError(f"clusters is {clusters}, but there are {len(matrix)} rows; give at most as many")
+    engine = _engine(wanted.engine)
+    restarts = wanted.restarts or (10 if clusters <= 1000 else 1)
+    assigned = _ASSIGN[engine](matrix, clusters, restarts, wanted.iterations, wanted.seed)
+    settings = {**asdict(wanted), "engine": engine, "clusters": clusters, "restarts": restarts}
+    return {
+        "nmi": float(normalized_mutual_info_score(labels, assigned)),
+        "nmi_geometric": float(normalized_mutual_info_score(labels, assigned, average_method="geometric")),
+        "ami": float(adjusted_mutual_info_score(labels, assigned)),
+        "settings": settings,
+    }
+
+
+def _engine(name: str) -> str:
+    if name != "auto":
+        return name
+    from importlib.util import find_spec
+
+    return "faiss" if find_spec("faiss") else "sklearn"
+
+
+def _by_faiss(matrix: np.ndarray, clusters: int, restarts: int, iterations: int, seed: int) -> np.ndarray:
+    faiss = optional_import("faiss", "faiss")
+    engine = faiss.Kmeans(
+        matrix.shape[1],
+        clusters,
+        niter=iterations,
+        nredo=restarts,
+        seed=seed,
+        min_points_per_centroid=1,
+        max_points_per_centroid=len(matrix),
+    )
+    engine.train(matrix)
+    return np.asarray(engine.index.search(matrix, 1)[1][:, 0])
+
+
+def _by_sklearn(matrix: np.ndarray, clusters: int, restarts: int, iterations: int, seed: int) -> np.ndarray:
+    from sklearn.cluster import KMeans
+
+    start = "k-means++" if clusters <= 1000 else "random"
+    engine = KMeans(clusters, init=start, n_init=restarts, max_iter=iterations, random_state=seed)
+    return _quietly(engine, matrix)
+
+
+def _by_minibatch(matrix: np.ndarray, clusters: int, restarts: int, iterations: int, seed: int) -> np.ndarray:
+    from sklearn.cluster import MiniBatchKMeans
+
+    engine = MiniBatchKMeans(
+        clusters,
+        init="random",
+        n_init=restarts,
+        max_iter=iterations,
+        random_state=seed,
+        batch_size=max(2048, clusters),
+        init_size=max(3 * clusters, 6144) if len(matrix) > 3 * clusters else None,
+        reassignment_ratio=0.0,
+    )
+    return _quietly(engine, matrix)
+
+
+def _quietly(engine: Any, matrix: np.ndarray) -> np.ndarray:
+    """Fits without the warnings that fewer distinct rows than clusters, or a cut-off, call forth."""
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return np.asarray(engine.fit_predict(matrix))
+
+
+_ASSIGN = {"faiss": _by_faiss, "sklearn": _by_sklearn, "minibatch": _by_minibatch}

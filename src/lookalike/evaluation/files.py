@@ -1,0 +1,132 @@
+"""Anybody's vectors from files: .npy (memory-mapped), .npz, Parquet.
+
+    .npy      embeddings (N, D) in one file, labels (N,) in another; read where they lie, block by block
+    .npz      arrays `embeddings` and `labels` (or the only array there is)
+    .parquet  columns `embedding` (a list of numbers) and `label`, or one numeric column for each dimension
+
+Labels may be numbers or words.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lookalike.errors import DataError, FileError
+from lookalike.evaluation.evaluator import evaluate
+from lookalike.evaluation.result import RetrievalResult
+
+_EMBEDDING_NAMES = ("embeddings", "embedding", "vectors", "vector", "features")
+_LABEL_NAMES = ("labels", "label", "class", "y")
+
+
+def evaluate_files(
+    embeddings: str | Path,
+    labels: str | Path | None = None,
+    gallery_embeddings: str | Path | None = None,
+    gallery_labels: str | Path | None = None,
+    **options: Any,
+) -> RetrievalResult:
+    """Evaluates vectors that lie in files; `options` are those of `evaluate`.
+
+    Args:
+        embeddings: file of the vectors that ask.
+        labels: file of their labels; None when `embeddings` holds them too.
+        gallery_embeddings, gallery_labels: the vectors to be found; None: those that ask, less the own row.
+
+    Raises:
+        FileError: a file that is absent or of an unknown kind.
+        DataError: no embeddings or labels in it.
+    """
+    matrix, classes = read_vectors(embeddings, labels)
+    if gallery_embeddings is None:
+        coded, names = _code([classes])
+        return evaluate(matrix, coded[0], class_names=names, **options)
+    other, other_classes = read_vectors(gallery_embeddings, gallery_labels)
+    coded, names = _code([classes, other_classes])
+    return evaluate(
+        matrix, coded[0], gallery_embeddings=other, gallery_labels=coded[1], class_names=names, **options
+    )
+
+
+def read_vectors(embeddings: str | Path, labels: str | Path | None = None) -> tuple[Any, np.ndarray]:
+    """The matrix (memory-mapped for .npy) and its labels, numbers or words."""
+    file = Path(embeddings)
+    matrix = _pick(file, _EMBEDDING_NAMES, dimensions=2)
+    source = file if labels is None else Path(labels)
+    if labels is None and file.suffix == ".npy":
+        raise DataError(f"{file} holds no labels; give their file with labels (command line: --labels)")
+    classes = np.asarray(_pick(source, _LABEL_NAMES, dimensions=1))
+    if classes.dtype == object:
+        raise DataError(f"labels in {source} are neither whole numbers nor words")
+    if np.issubdtype(classes.dtype, np.floating):
+        if not (np.isfinite(classes).all() and (classes == np.floor(classes)).all()):
+            raise DataError(f"labels in {source} are not whole numbers")
+        classes = classes.astype(np.int64)
+    if len(classes) != len(matrix):
+        raise DataError(f"{source} has {len(classes)} labels, {file} {len(matrix)} embeddings; give one each")
+    return matrix, classes
+
+
+def _pick(file: Path, names: tuple[str, ...], dimensions: int) -> Any:
+    """The matrix (2) or column (1) of a file."""
+    if not file.is_file():
+        raise FileError(f"no file {file}")
+    try:
+        if file.suffix == ".npy":
+            found = np.load(file, mmap_mode="r", allow_pickle=False)
+        elif file.suffix == ".npz":
+            with np.load(file, allow_pickle=False) as arrays:
+                found = arrays[_choose(file, arrays.files, names)]
+        elif file.suffix in (".parquet", ".pq"):
+            found = _from_parquet(file, names, dimensions)
+        else:
+            raise FileError(f"{file} ends in '{file.suffix}'; expected .npy, .npz or .parquet")
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise FileError(f"{file} cannot be read: {error}") from error
+    if found.ndim != dimensions:
+        kind = "a matrix (N, D)" if dimensions == 2 else "one label a row"
+        raise DataError(f"{file} has an array of shape {found.shape}; expected {kind}")
+    return found
+
+
+def _choose(file: Path, present: list[str], names: tuple[str, ...]) -> str:
+    for name in names:
+        if name in present:
+            return name
+    if len(present) == 1:
+        return present[0]
+    raise DataError(f"{file} holds {', '.join(present)}; expected one called {' or '.join(names)}")
+
+
+def _from_parquet(file: Path, names: tuple[str, ...], dimensions: int) -> np.ndarray:
+    import polars as pl
+
+    frame = pl.read_parquet(file)
+    if dimensions == 1:
+        return frame[_choose(file, frame.columns, names)].to_numpy()
+    for name in names:
+        if name in frame.columns:
+            column = frame[name]
+            if isinstance(column.dtype, pl.List):
+                widths = column.list.len().unique()
+                if len(widths) != 1:
+                    raise DataError(f"column {name} of {file} holds lists of different lengths")
+                column = column.cast(pl.Array(pl.Float32, int(widths[0])))
+            return column.to_numpy()
+    numeric = [name for name in frame.columns if name not in _LABEL_NAMES and frame[name].dtype.is_float()]
+    if not numeric:
+        raise DataError(f"{file} has no column {' or '.join(names)}, nor columns of floating numbers")
+    return frame.select(numeric).to_numpy()
+
+
+def _code(parts: list[np.ndarray]) -> tuple[list[np.ndarray], list[str] | None]:
+    """Labels as int64; words are numbered in sorted order and kept as names."""
+    if all(np.issubdtype(part.dtype, np.integer) for part in parts):
+        return [part.astype(np.int64) for part in parts], None
+    words = [part.astype(str) for part in parts]
+    names, codes = np.unique(np.concatenate(words), return_inverse=True)
+    ends = np.cumsum([len(part) for part in words])[:-1]
+    return [code.astype(np.int64) for code in np.split(codes, ends)], names.tolist()
