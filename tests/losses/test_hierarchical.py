@@ -258,7 +258,7 @@ def test_k_means_from_given_centers_keeps_their_order():
             UnknownNameError,
             "'proxy_anker'; did you mean 'proxy_anchor'",
         ),
-        ({"base": "triplet"}, ArgumentError, "level 0 is a Triplet; every level takes a loss with proxies"),
+        ({"base": "triplet"}, ArgumentError, "base is a Triplet; every level takes a loss with proxies"),
         ({"base": {"loss": "proxy_nca"}}, ArgumentError, r"base has the keys \['loss'\]; expected name"),
         (
             {"base": LOSSES["triplet"](6, 4)},
@@ -274,7 +274,7 @@ def test_k_means_from_given_centers_keeps_their_order():
         (
             {"base": "soft_triple", "level_settings": [{}, {"centers_per_class": 2}]},
             ArgumentError,
-            "the same number for each class",
+            "level_settings differ in proxies a class",
         ),
     ],
 )

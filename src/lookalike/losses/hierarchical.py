@@ -11,7 +11,7 @@ authors'.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from lookalike.errors import ArgumentError
 from lookalike.losses.base import MetricLoss, ProxyLoss, unit_rows
 from lookalike.losses.levels import chain, group_means, level_sizes, one_a_level
 from lookalike.losses.tree import Tree, build_tree
-from lookalike.losses.wrapping import Base, class_and_settings
+from lookalike.losses.wrapping import Base, build_base, class_and_settings
 
 
 def spherical_kmeans(
@@ -52,6 +52,30 @@ def spherical_kmeans(
         alone_N = np.bincount(nearest_N, minlength=clusters)[nearest_N] == 1
         nearest_N[np.where(alone_N, np.inf, own_N).argmin()] = empty
     return np.asarray(nearest_N, dtype=np.int64)
+
+
+def _levels(
+    base: Base,
+    sizes: Sequence[int],
+    embedding_dim: int,
+    level_settings: Sequence[Mapping[str, Any]] | None,
+    generator: Generator | None,
+) -> list[ProxyLoss]:
+    """One loss a level, classes first; a ready base is the first one unless settings of its level differ."""
+    kind, settings = class_and_settings(base)
+    build: Callable[..., MetricLoss] = kind
+    levels: list[ProxyLoss] = []
+    for size, extra in zip(sizes, one_a_level("level_settings", level_settings, len(sizes), {}), strict=True):
+        if not levels and not extra:
+            level = build_base(base, size, embedding_dim, generator)
+        else:
+            level = build(size, embedding_dim, **{**settings, **extra}, generator=generator)
+        if not isinstance(level, ProxyLoss):
+            raise ArgumentError(f"base is a {type(level).__name__}; every level takes a loss with proxies")
+        levels.append(level)
+    if len({level.proxies_per_class for level in levels}) > 1:
+        raise ArgumentError("level_settings differ in proxies a class; give every level the same number")
+    return levels
 
 
 class HierarchicalProxyLoss(MetricLoss):
@@ -109,30 +133,12 @@ class HierarchicalProxyLoss(MetricLoss):
         self.level_weights = one_a_level("level_weights", level_weights, len(sizes), 1.0)
         self.iteration = 0
 
-        kind, settings = class_and_settings(base)
-        extra = one_a_level("level_settings", level_settings, len(sizes), {})
-        levels = [
-            base
-            if depth == 0 and isinstance(base, ProxyLoss) and not extra[0]
-            else kind(size, embedding_dim, **{**settings, **extra[depth]}, generator=generator)
-            for depth, size in enumerate(sizes)
-        ]
+        levels = _levels(base, sizes, embedding_dim, level_settings, generator)
         self.levels = nn.ModuleList(levels)
-        for depth, (size, level) in enumerate(zip(sizes, levels, strict=True)):
-            if not isinstance(level, ProxyLoss) or level.proxies_per_class != levels[0].proxies_per_class:
-                raise ArgumentError(
-                    f"level {depth} is a {type(level).__name__}; every level takes a loss with proxies, "
-                    "the same number for each class"
-                )
-            if (level.num_classes, level.embedding_dim) != (size, embedding_dim):
-                raise ArgumentError(
-                    f"the ready base has {level.num_classes} classes and dimension {level.embedding_dim}; "
-                    f"expected {size} and {embedding_dim}"
-                )
-            if depth > 0:
-                level.proxies.requires_grad_(coarse_mode == "free")
-                step = torch.zeros(sizes[depth - 1], dtype=torch.int64) if steps is None else steps[depth - 1]
-                self.register_buffer(f"parent_{depth - 1}", step)
+        for depth, level in enumerate(levels[1:]):
+            level.proxies.requires_grad_(coarse_mode == "free")
+            unknown = torch.zeros(sizes[depth], dtype=torch.int64)
+            self.register_buffer(f"parent_{depth}", unknown if steps is None else steps[depth])
 
     @property
     def proxy_loss(self) -> ProxyLoss:

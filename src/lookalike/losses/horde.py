@@ -18,7 +18,7 @@ from lookalike.checks import check_at_least
 from lookalike.errors import ArgumentError
 from lookalike.losses.base import MetricLoss, ProxyLoss, full_precision
 from lookalike.losses.levels import one_a_level
-from lookalike.losses.wrapping import Base, class_and_settings
+from lookalike.losses.wrapping import Base, build_base
 
 
 class Horde(MetricLoss):
@@ -56,19 +56,9 @@ class Horde(MetricLoss):
         check_at_least("channels", channels, 1)
         check_at_least("orders", orders, 2)
         check_at_least("moment_channels", moment_channels, 1)
-        kind, settings = class_and_settings(base)
-        first = (
-            base
-            if isinstance(base, ProxyLoss)
-            else kind(num_classes, embedding_dim, **settings, generator=generator)
-        )
+        first = build_base(base, num_classes, embedding_dim, generator)
         if first.needs_feature_maps:
             raise ArgumentError(f"base is a {type(first).__name__}, and takes feature maps too; name another")
-        if (first.num_classes, first.embedding_dim) != (num_classes, embedding_dim):
-            raise ArgumentError(
-                f"the ready base has {first.num_classes} classes and dimension {first.embedding_dim}; "
-                f"expected {num_classes} and {embedding_dim}"
-            )
         self.channels = channels
         self.order_weights = one_a_level("order_weights", order_weights, orders, 1.0)
         order_losses = [first, *(copy.deepcopy(first) for _ in range(orders - 1))]

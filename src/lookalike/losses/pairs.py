@@ -27,6 +27,8 @@ from lookalike.losses.base import MetricLoss, full_precision, unit_rows
 class PairLoss(MetricLoss, ABC):
     """A loss of pytorch-metric-learning on what its miner finds. Subclasses only choose the two.
 
+    They take a `generator` like every loss in the table; nothing of theirs starts at random.
+
     Args:
         loss: called with embeddings, labels and the miner's indices.
         miner: finds the pairs or triplets; None leaves it to the loss.
