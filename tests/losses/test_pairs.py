@@ -4,17 +4,15 @@ import pytest
 import torch
 from pytorch_metric_learning import losses as pml_losses
 from pytorch_metric_learning import miners as pml_miners
+from pytorch_metric_learning.trainers import MetricLossOnly
 
 from lookalike.errors import ArgumentError
-from lookalike.losses import LOSSES, AsPML, FromPML, Margin, MultiSimilarity, NPairs, ProxyAnchor, ProxyLoss
+from lookalike.losses import LOSSES, AsPML, FromPML, Margin, MultiSimilarity, NPairs, ProxyAnchor
+from lookalike.losses.pairs import PairLoss
 
 from .twins import HAND_SIMS, hand_loss
 
-PAIRS = [
-    name
-    for name in LOSSES
-    if not issubclass(LOSSES[name], ProxyLoss) and name not in ("hierarchical", "horde")
-]
+PAIRS = [name for name, kind in LOSSES.items() if issubclass(kind, PairLoss)]
 
 
 def distance(cosine):
@@ -178,3 +176,30 @@ def test_settings_that_cannot_be_meant_are_refused():
         Margin(3, 2, sampling="distance")
     with pytest.raises(ArgumentError, match="margin is 0; it must be above 0"):
         LOSSES["triplet"](3, 2, margin=0)
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")  # in its own progress bar
+def test_a_loss_of_ours_serves_in_a_trainer_of_pml(capfd):
+    g = torch.Generator().manual_seed(0)
+    labels = torch.arange(24) % 3
+    data = torch.eye(6)[:3][labels] + 0.1 * torch.randn(24, 6, generator=g)
+    trunk, loss = torch.nn.Linear(6, 4), AsPML(ProxyAnchor(3, 4, generator=g))
+    start = loss.loss.proxies.detach().clone()
+    trainer = MetricLossOnly(
+        models={"trunk": trunk},
+        optimizers={
+            "trunk_optimizer": torch.optim.Adam(trunk.parameters(), lr=0.05),
+            "metric_loss_optimizer": torch.optim.Adam(loss.parameters(), lr=0.05),
+        },
+        batch_size=12,
+        loss_funcs={"metric_loss": loss},
+        mining_funcs={"tuple_miner": pml_miners.MultiSimilarityMiner()},
+        dataset=torch.utils.data.TensorDataset(data, labels),
+        dataloader_num_workers=0,
+        data_device=torch.device("cpu"),
+    )
+    before = loss(trunk(data), labels).item()
+    trainer.train(num_epochs=10)
+    capfd.readouterr()  # its progress bars
+    assert loss(trunk(data), labels).item() < before
+    assert not torch.equal(loss.loss.proxies, start)
