@@ -43,11 +43,7 @@ def compare(
         if json:
             print_json({"metric": metric, **asdict(interval)})
         else:
-            print(
-                _told(
-                    f"{metric}, {interval.n} classes drawn anew", interval.mean, interval.low, interval.high
-                )
-            )
+            print(_told(f"{metric}, {interval.n} classes drawn anew", interval))
         return
     found = compare_results(loaded[0], loaded[1], metric)
     if json:

@@ -55,9 +55,10 @@ METRICS: dict[str, Explanation] = {
         "map_at_r",
         "(1/R) sum over m with rank_m <= R of m / rank_m",
         "Precision at every hit among the R nearest, divided by R: order counts, and a miss costs.",
-        "mean_average_precision_at_r in pytorch-metric-learning. Its mean_average_precision divides by the "
-        "hits found among k, OpenMetricLearning's map@k likewise, TensorFlow Similarity's by R; Roth et al.'s "
-        "mAP_c divides by the class size including the query, so that a perfect ranking stays below 1.",
+        "mean_average_precision_at_r in pytorch-metric-learning; its mean_average_precision also divides by R "
+        "but sums over all its k neighbors. OpenMetricLearning's map@k divides by the hits found, TensorFlow "
+        "Similarity's by R; Roth et al.'s mAP_c by the class size including the query, so that a perfect "
+        "ranking stays below 1.",
     ),
     "mrr": Explanation(
         "mrr",
@@ -69,7 +70,7 @@ METRICS: dict[str, Explanation] = {
     "nmi": Explanation(
         "nmi",
         "I(classes, clusters) / ((H(classes) + H(clusters)) / 2)",
-        "Do k-means clusters, as many as classes, agree with the classes? Depends on k-means' engine and seed.",
+        "Do k-means clusters, as many as classes, agree with the classes? Depends on engine and seed.",
         "The arithmetic mean, as in SoftTriple, ProxyGML and scikit-learn since 0.22.",
     ),
     "nmi_geometric": Explanation(

@@ -1,0 +1,86 @@
+"""Saved results: written, read back, set side by side, from the library and the command line."""
+
+import json
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from lookalike.cli import compare as verb
+from lookalike.errors import ArgumentError, FileError, UnknownNameError
+from lookalike.evaluation import compare_results, evaluate, interval_of, interval_over_seeds, load_result
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Three results on the same 60 queries; the second model is better."""
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(12), 5)
+    centers = generator.normal(size=(12, 6))
+    files = []
+    for number, noise in enumerate((1.5, 0.7, 1.5)):
+        rows = centers[labels] + noise * generator.normal(size=(60, 6))
+        files.append(evaluate(rows, labels).save(tmp_path / f"model{number}"))
+    return files
+
+
+def test_what_is_saved_comes_back(tmp_path):
+    rows, labels = np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 4
+    result = evaluate(rows, labels, class_names=["a", "b", "c", "d"])
+    loaded = load_result(result.save(tmp_path / "here"))
+    assert loaded.summary["recall_at_1"] == result.recall_at_1
+    assert loaded.summary["per_class"]["class"] == ["a", "b", "c", "d"]
+    assert np.array_equal(loaded.metric("map_at_r"), result.per_query["map_at_r"], equal_nan=True)
+    assert loaded.labels.tolist() == labels.tolist()
+
+
+def test_a_run_folder_holds_the_result_of_its_test_queries(tmp_path):
+    result = evaluate(np.eye(4), [0, 0, 1, 1])
+    result.save(tmp_path / "test_queries")
+    assert load_result(tmp_path).summary["recall_at_1"] == result.recall_at_1
+
+
+def test_the_better_model_is_found_better(saved):
+    found = compare_results(*map(load_result, saved[:2]), "recall_at_1")
+    assert found.second > found.first
+    assert found.difference.low > 0
+    assert found.p_value < 0.05
+
+
+def test_seeds_and_one_result(saved):
+    results = [load_result(file) for file in saved]
+    means = [result.summary["mrr"] for result in results]
+    assert interval_over_seeds(results, "mrr").mean == pytest.approx(np.mean(means))
+    one = interval_of(results[0], "mrr")
+    assert one.low < one.mean < one.high
+
+
+def test_refusals(saved, tmp_path):
+    other = evaluate(np.eye(4), [0, 0, 1, 1]).save(tmp_path / "other")
+    with pytest.raises(ArgumentError, match="did not ask the same queries"):
+        compare_results(load_result(saved[0]), load_result(other))
+    with pytest.raises(UnknownNameError, match="did you mean"):
+        load_result(saved[0]).metric("recal_at_1")
+    with pytest.raises(FileError, match="no file"):
+        load_result(tmp_path / "absent")
+    strict = evaluate(np.eye(4), [0, 0, 1, 1], ties="pessimistic").save(tmp_path / "strict")
+    with pytest.raises(ArgumentError, match="ties=index"):
+        compare_results(load_result(other), load_result(strict))
+
+
+def call(*arguments):
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    verb.add(app)
+    return CliRunner().invoke(app, ["compare", *map(str, arguments)])
+
+
+def test_command_line(saved):
+    told = call(*saved[:2], "--metric", "mrr")
+    assert told.exit_code == 0
+    assert "second minus first" in told.stdout
+    assert json.loads(call(*saved[:2], "--json").stdout)["second"] > 0.5
+    assert "classes drawn anew" in call(saved[0]).stdout
+    assert "mean over 3 seeds" in call(*saved, "--seeds").stdout
+    assert isinstance(call(*saved).exception, ArgumentError)

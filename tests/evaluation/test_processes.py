@@ -1,0 +1,41 @@
+"""Two processes share the queries and get, each, the digits of one."""
+
+import socket
+
+import numpy as np
+import torch
+from torch import distributed as dist
+from torch import multiprocessing
+
+from lookalike.distributed import Processes
+from lookalike.evaluation import evaluate
+
+
+def data():
+    generator = np.random.default_rng(0)
+    labels = generator.integers(0, 25, 151)
+    rows = (generator.normal(size=(25, 12))[labels] + generator.normal(size=(151, 12))).astype(np.float32)
+    rows[100:120] = rows[:20]
+    return rows, labels
+
+
+def work(rank, size, port, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+    result = evaluate(*data(), processes=Processes.all())
+    result.save(f"{folder}/{rank}")
+    dist.destroy_process_group()
+
+
+def test_two_processes_give_the_digits_of_one(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    multiprocessing.spawn(work, args=(2, port, str(tmp_path)), nprocs=2)
+    alone = evaluate(*data())
+    expected = alone.save(tmp_path / "alone").read_text()
+    for rank in range(2):
+        assert (tmp_path / f"{rank}.json").read_text() == expected
+        with np.load(tmp_path / f"{rank}.npz") as arrays:
+            for key, column in alone.per_query.items():
+                assert np.array_equal(arrays[key], column, equal_nan=True)
