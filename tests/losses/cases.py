@@ -18,6 +18,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
         {"neighbor_ratio": 0.75},
     ),  # 0.05 of 5 classes is own proxies only
     "hierarchical": ("hierarchical", {"coarse": (2,)}),
+    "sampled": ("sampled", {"fraction": 1.0}),  # five classes are too few to leave any out
     "horde": ("horde", {"channels": CHANNELS, "orders": 3, "moment_channels": 6}),
     "proxy_nca, softmax form, smoothed": (
         "proxy_nca",

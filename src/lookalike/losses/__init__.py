@@ -20,6 +20,7 @@ from lookalike.losses.pairs import (
 from lookalike.losses.proxy_anchor import ProxyAnchor
 from lookalike.losses.proxy_gml import ProxyGML
 from lookalike.losses.proxy_nca import ProxyNCA, ProxyNCAPlusPlus
+from lookalike.losses.sampled import Sampled
 from lookalike.losses.soft_triple import SoftTriple
 from lookalike.losses.tree import tree_page, tree_text
 
@@ -34,6 +35,7 @@ LOSSES: dict[str, type[MetricLoss]] = {
     "arc_face": ArcFace,
     "hierarchical": HierarchicalProxyLoss,
     "horde": Horde,
+    "sampled": Sampled,
     "multi_similarity": MultiSimilarity,
     "margin": Margin,
     "triplet_semihard": TripletSemihard,
@@ -65,6 +67,7 @@ __all__ = [
     "ProxyNCA",
     "ProxyNCAPlusPlus",
     "RankedList",
+    "Sampled",
     "SoftTriple",
     "Triplet",
     "TripletSemihard",

@@ -1,0 +1,147 @@
+"""Sampled classes: each step sees the classes of the batch and a random share of all others.
+
+A step then costs that share of the whole loss, and with `sparse_gradients` the other proxies get no gradient
+at all, which `lookalike.optim` makes use of. Own classes are never left out.
+
+Each absent class is drawn with probability `fraction`, independently, and counts 1/fraction among the others.
+So any sum over classes keeps its expected value: the whole of Proxy-Anchor's negative term and SoftTriple's
+regularizer, values and gradients, are unbiased for a given batch. In softmax losses the sum of exponentials
+is unbiased, and its logarithm a little low (by about var/(2 mean^2) of the sampled sum). With
+`corrected=False` the sample is taken for all there is, as PartialFC does: the loss is lower by about
+log(1/fraction), and negatives push less.
+
+What is lost either way is that the hardest wrong classes of a sample are only met in `fraction` of the steps.
+Retrieval by class proxies over millions of classes was reported to get worse by it; the whole loss in chunks,
+or proxies sharded over processes, are exact.
+
+Source of the idea: An et al., "Partial FC: Training 10 Million Identities on a Single Machine", 2021.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional as F
+
+from lookalike.checks import check_between
+from lookalike.errors import ArgumentError
+from lookalike.losses.base import MetricLoss, ProxyLoss
+from lookalike.losses.large.classes import WHOLE, Part
+from lookalike.losses.wrapping import Base, class_and_settings
+
+LEAST_DRAWN = 20  # absent classes expected in a sample; none at all then has a chance of e^-20
+
+
+@runtime_checkable
+class HasChunkedForm(Protocol):
+    """A loss that can be computed over some of the classes, whose proxies are given."""
+
+    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor: ...
+
+
+def build_base(base: Base, num_classes: int, embedding_dim: int, generator: Generator | None) -> ProxyLoss:
+    """The base loss of a wrapper over classes.
+
+    Raises:
+        ArgumentError: it has no chunked form, or is a ready loss of other sizes.
+    """
+    kind, settings = class_and_settings(base)
+    if not isinstance(base, ProxyLoss):
+        build: Callable[..., MetricLoss] = kind  # subclasses take more than MetricLoss does
+        base = build(num_classes, embedding_dim, **settings, generator=generator)
+    if not isinstance(base, ProxyLoss) or not isinstance(base, HasChunkedForm):
+        raise ArgumentError(
+            f"base {type(base).__name__} cannot be computed over some of the classes; "
+            "use a softmax loss, ProxyAnchor or SoftTriple"
+        )
+    if (base.num_classes, base.embedding_dim) != (num_classes, embedding_dim):
+        raise ArgumentError(
+            f"the ready base has {base.num_classes} classes and dimension {base.embedding_dim}; "
+            f"expected {num_classes} and {embedding_dim}"
+        )
+    return base
+
+
+def sample_classes(
+    labels_B: Tensor, num_classes: int, fraction: float, generator: Generator
+) -> tuple[Tensor, Tensor]:
+    """The classes of the batch and each other one with probability `fraction`.
+
+    Returns:
+        classes (S,), rising, and whether each is in the batch (S,); on the device of `labels_B`.
+    """
+    drawn_C = (torch.rand(num_classes, generator=generator) < fraction).to(labels_B.device)
+    present_C = torch.zeros_like(drawn_C).index_fill_(0, labels_B, True)
+    classes_S = (drawn_C | present_C).nonzero()[:, 0]
+    return classes_S, present_C[classes_S]
+
+
+class Sampled(MetricLoss):
+    """A base loss over the batch's classes and a random share of the others; over all in evaluation mode.
+
+    Args:
+        base: Proxy-Anchor, SoftTriple or a softmax loss: a name, {"name": ..., "settings": {...}}, or ready.
+        fraction: share of the absent classes in each step.
+        corrected: whether an absent class that was drawn counts 1/fraction; see above.
+        sparse_gradients: the proxies' gradient becomes a sparse tensor of the rows that took part. Optimizers
+            have to take it (`lookalike.optim`, torch's SparseAdam); clipping by torch does not.
+        seed: the draw of step t is a function of seed and t, the same in each process.
+        generator: source of the proxies' random start.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        *,
+        base: Base = "proxy_anchor",
+        fraction: float = 0.1,
+        corrected: bool = True,
+        sparse_gradients: bool = False,
+        seed: int = 0,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__(num_classes, embedding_dim)
+        check_between("fraction", fraction, 0, 1)
+        if fraction < 1 and fraction * num_classes < LEAST_DRAWN:
+            raise ArgumentError(
+                f"a fraction of {fraction} of {num_classes} classes is {fraction * num_classes:.1f} of them; "
+                f"raise it to at least {LEAST_DRAWN}/{num_classes}, or use the base loss itself"
+            )
+        self.base = build_base(base, num_classes, embedding_dim, generator)
+        self.fraction = fraction
+        self.corrected = corrected
+        self.sparse_gradients = sparse_gradients
+        self.seed = seed
+        self.iteration = 0
+
+    @property
+    def proxy_loss(self) -> ProxyLoss:
+        """The base loss, with the proxies of all classes."""
+        return self.base
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        labels = self.checked(embeddings, labels)
+        if not self.training:
+            value: Tensor = self.base(embeddings, labels)
+            return value
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.iteration)
+        self.iteration += 1
+        classes_S, present_S = sample_classes(labels, self.num_classes, self.fraction, generator)
+        n = self.base.proxies_per_class
+        rows_Q = (classes_S[:, None] * n + torch.arange(n, device=labels.device)).flatten()
+        proxies_QD = F.embedding(rows_Q, self.base.proxies, sparse=self.sparse_gradients)
+        part = Part()
+        if self.corrected:
+            weights_S = torch.where(present_S, 1.0, 1 / self.fraction).to(proxies_QD.dtype)
+            part = Part(weights_C=weights_S, num_classes=self.num_classes)
+        assert isinstance(self.base, HasChunkedForm)
+        return self.base.chunked(embeddings, proxies_QD, torch.searchsorted(classes_S, labels), part)
+
+    def get_extra_state(self) -> Tensor:
+        """The number of steps, so that a resumed run draws what it would have drawn."""
+        return torch.tensor(self.iteration)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        self.iteration = int(state)

@@ -1,0 +1,214 @@
+"""Optimizers for proxies by the million: only rows with a gradient are touched.
+
+A dense step reads and writes every row, though with sampled classes most have no gradient. Here a row
+without gradient is left alone, and what it missed is made up when it is visited again (or by `catch_up`).
+Gradients may be sparse COO tensors (`Sampled(sparse_gradients=True)`, `nn.Embedding(sparse=True)`), or dense,
+where rows of exact zeros count as without gradient.
+
+What an idle row misses, compared with the dense optimizer that gets a zero gradient for it:
+
+* Weight decay is made up exactly, at the rates of the steps that were missed. It is decoupled in both
+  optimizers: p *= 1 - lr*weight_decay.
+* `RowSparseSGD`: the momentum goes on moving an idle row; this is made up in closed form, exact while the
+  rate stays the same. So it equals torch's SGD (with decoupled decay) after `catch_up`.
+* `RowSparseAdamW`: moments shrink as they would, by beta^steps. The moves that dense AdamW makes with
+  left-over momentum are left out: an idle row stands still. With beta1 = 0 there are none: both are equal.
+
+Between visits the parameter holds the row as it was left; weight decay changes only its length, which losses
+of cosines do not see.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from lookalike.checks import check_at_least, check_between, check_choice
+from lookalike.errors import ArgumentError
+
+Group = dict[str, Any]
+State = dict[str, Tensor]
+
+ROWS_AT_A_TIME = 8192
+
+
+class _RowSparse(Optimizer, ABC):
+    """Finds the rows with a gradient and counts what the others miss; a subclass moves a block of rows."""
+
+    def __init__(self, params: Iterable[Any], defaults: Group) -> None:
+        check_at_least("lr", defaults["lr"], 0)
+        check_between("weight_decay * lr", defaults["weight_decay"] * defaults["lr"], 0, 0.999)
+        super().__init__(params, defaults)
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.ndim != 2:
+                    raise ArgumentError(
+                        f"a parameter has shape {tuple(parameter.shape)}; row-sparse optimizers take "
+                        "matrices (proxies); give the others to another optimizer"
+                    )
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """One step of the rows with a gradient."""
+        value = None
+        if closure is not None:
+            with torch.enable_grad():
+                value = closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._step(group, parameter)
+        return value
+
+    def _step(self, group: dict[str, Any], parameter: Tensor) -> None:
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.int64)
+            state["missed"] = torch.zeros(len(parameter), dtype=torch.int32, device=parameter.device)
+            state["log_decay"] = parameter.new_zeros(len(parameter))
+            self._begin(group, parameter, state)
+        state["step"] += 1
+        log_decay = math.log1p(-group["lr"] * group["weight_decay"])
+        for rows, gradient in _visited(parameter):
+            self._catch_up(group, parameter, state, rows)
+            self._move(group, parameter, state, rows, gradient)
+            state["missed"][rows] = -1  # which the next two lines bring to 0
+            state["log_decay"][rows] = -log_decay
+        state["missed"] += 1
+        state["log_decay"] += log_decay
+
+    @torch.no_grad()
+    def catch_up(self) -> None:
+        """Brings idle rows to where they would be by now: before saving or measuring."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                state = self.state.get(parameter)
+                if state:
+                    for rows in torch.split(
+                        torch.arange(len(parameter), device=parameter.device), ROWS_AT_A_TIME
+                    ):
+                        self._catch_up(group, parameter, state, rows)
+                    state["missed"].zero_()
+                    state["log_decay"].zero_()
+
+    @abstractmethod
+    def _begin(self, group: Group, parameter: Tensor, state: State) -> None:
+        """Makes the moments."""
+
+    @abstractmethod
+    def _catch_up(self, group: Group, parameter: Tensor, state: State, rows: Tensor) -> None:
+        """Makes up for state["missed"] steps without gradient, and state["log_decay"]."""
+
+    @abstractmethod
+    def _move(self, group: Group, parameter: Tensor, state: State, rows: Tensor, gradient: Tensor) -> None:
+        """The ordinary step of these rows."""
+
+
+class RowSparseSGD(_RowSparse):
+    """SGD: m = momentum*m + gradient, p = (1 - lr*weight_decay)*p - lr*m, for rows with a gradient.
+
+    Extra memory: 8 bytes a row, and one matrix of the size of the parameter when there is momentum.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], *, lr: float, momentum: float = 0.0, weight_decay: float = 0.0
+    ) -> None:
+        check_between("momentum", momentum, 0, 0.9999)
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    def _begin(self, group: Group, parameter: Tensor, state: State) -> None:
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = torch.zeros_like(parameter)
+
+    def _catch_up(self, group: Group, parameter: Tensor, state: State, rows: Tensor) -> None:
+        decays = state["log_decay"][rows].exp()[:, None]
+        moved = parameter[rows] * decays
+        if group["momentum"] > 0:
+            beta, keep = group["momentum"], 1 - group["lr"] * group["weight_decay"]
+            shrunk = (beta ** state["missed"][rows].to(parameter.dtype))[:, None]
+            buffer = state["momentum_buffer"][rows]
+            gap = keep - beta if abs(keep - beta) > 1e-6 else 1e-6
+            moved.sub_(buffer * (decays - shrunk).mul_(group["lr"] * beta / gap))  # a geometric sum
+            state["momentum_buffer"][rows] = buffer.mul_(shrunk)
+        parameter[rows] = moved
+
+    def _move(self, group: Group, parameter: Tensor, state: State, rows: Tensor, gradient: Tensor) -> None:
+        if group["momentum"] > 0:
+            gradient = state["momentum_buffer"][rows].mul_(group["momentum"]).add_(gradient)
+            state["momentum_buffer"][rows] = gradient
+        keep = 1 - group["lr"] * group["weight_decay"]
+        parameter[rows] = parameter[rows].mul_(keep).sub_(gradient, alpha=group["lr"])
+
+
+class RowSparseAdamW(_RowSparse):
+    """AdamW for rows with a gradient; bias is corrected by the number of all steps, as in dense AdamW.
+
+    Args:
+        lr, betas, eps, weight_decay: as torch's AdamW, with its defaults.
+        second_moment: "element", as AdamW; or "row", one running mean of each row's mean squared gradient,
+            which saves a matrix of the size of the parameter. It is another optimizer then: steps keep the
+            direction of the momentum.
+
+    Extra memory: 8 bytes a row, and two matrices of the parameter's size ("row": one, and 4 bytes a row).
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        *,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        second_moment: str = "element",
+    ) -> None:
+        for name, beta in zip(("beta1", "beta2"), betas, strict=True):
+            check_between(name, beta, 0, 0.999999)
+        check_choice("second_moment", second_moment, ("element", "row"))
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, {**defaults, "second_moment": second_moment})
+
+    def _begin(self, group: Group, parameter: Tensor, state: State) -> None:
+        state["exp_avg"] = torch.zeros_like(parameter)
+        by_row = group["second_moment"] == "row"
+        state["exp_avg_sq"] = parameter.new_zeros(len(parameter), 1 if by_row else parameter.shape[1])
+
+    def _catch_up(self, group: Group, parameter: Tensor, state: State, rows: Tensor) -> None:
+        missed = state["missed"][rows].to(parameter.dtype)[:, None]
+        for name, beta in zip(("exp_avg", "exp_avg_sq"), group["betas"], strict=True):
+            state[name][rows] = state[name][rows].mul_(beta**missed)
+        if group["weight_decay"] > 0:
+            parameter[rows] = parameter[rows].mul_(state["log_decay"][rows].exp()[:, None])
+
+    def _move(self, group: Group, parameter: Tensor, state: State, rows: Tensor, gradient: Tensor) -> None:
+        (beta1, beta2), lr, step = group["betas"], group["lr"], int(state["step"])
+        first = state["exp_avg"][rows].lerp_(gradient, 1 - beta1)
+        squares = gradient.square()
+        if group["second_moment"] == "row":
+            squares = squares.mean(dim=1, keepdim=True)
+        second = state["exp_avg_sq"][rows].mul_(beta2).add_(squares, alpha=1 - beta2)
+        state["exp_avg"][rows], state["exp_avg_sq"][rows] = first, second
+        lengths = second.div_(1 - beta2**step).sqrt_().add_(group["eps"])
+        moved = parameter[rows].mul_(1 - lr * group["weight_decay"])
+        parameter[rows] = moved.sub_(first.div_(lengths), alpha=lr / (1 - beta1**step))
+
+
+def _visited(parameter: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Blocks of rows that have a gradient, each row once, with their gradients."""
+    gradient = parameter.grad
+    assert gradient is not None
+    if not gradient.is_sparse:
+        rows = (gradient != 0).any(dim=1).nonzero()[:, 0]
+        for block in torch.split(rows, ROWS_AT_A_TIME):
+            yield block, gradient[block]
+        return
+    rows = gradient._indices()[0]
+    if not gradient.is_coalesced() and bool((rows[1:] <= rows[:-1]).any()):
+        gradient = gradient.coalesce()
+        rows = gradient._indices()[0]
+    values = torch.split(gradient._values(), ROWS_AT_A_TIME)
+    yield from zip(torch.split(rows, ROWS_AT_A_TIME), values, strict=True)

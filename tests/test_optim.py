@@ -1,0 +1,192 @@
+"""Row-sparse optimizers against torch's dense ones, where they agree, and where they do not."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from lookalike.errors import ArgumentError
+from lookalike.optim import RowSparseAdamW, RowSparseSGD
+
+ROWS, DIM = 7, 3
+
+
+def gradients(steps: int, share: float) -> list[Tensor]:
+    """Dense gradients in which a row is idle with probability 1 - share."""
+    generator = torch.Generator().manual_seed(0)
+    made = []
+    for _ in range(steps):
+        alive = torch.rand(ROWS, 1, generator=generator) < share
+        made.append(torch.randn(ROWS, DIM, generator=generator, dtype=torch.float64) * alive)
+    return made
+
+
+def as_sparse(gradient: Tensor) -> Tensor:
+    rows = (gradient != 0).any(dim=1).nonzero()[:, 0]
+    return torch.sparse_coo_tensor(rows[None], gradient[rows], gradient.shape, check_invariants=True)
+
+
+def as_sparse_twice(gradient: Tensor) -> Tensor:
+    """The same, with every row given in two halves, in no order."""
+    rows = (gradient != 0).any(dim=1).nonzero()[:, 0].flip(0)
+    halves = torch.cat([gradient[rows] / 4, gradient[rows] * 0.75])
+    both = torch.cat([rows, rows])[None]
+    return torch.sparse_coo_tensor(both, halves, gradient.shape, check_invariants=True)
+
+
+def start() -> nn.Parameter:
+    return nn.Parameter(torch.arange(ROWS * DIM, dtype=torch.float64).view(ROWS, DIM).sin())
+
+
+def run(make, steps: list[Tensor], *, shape=lambda gradient: gradient, rates=None) -> Tensor:
+    parameter = start()
+    optimizer = make([parameter])
+    for index, gradient in enumerate(steps):
+        if rates:
+            optimizer.param_groups[0]["lr"] = rates[index]
+        parameter.grad = shape(gradient)
+        optimizer.step()
+    if hasattr(optimizer, "catch_up"):
+        optimizer.catch_up()
+    return parameter.detach()
+
+
+SHAPES = {"dense": lambda gradient: gradient.clone(), "sparse": as_sparse, "uncoalesced": as_sparse_twice}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_adamw_equals_torch_when_every_row_has_a_gradient(shape):
+    settings = {"lr": 0.1, "betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.3}
+    steps = gradients(12, 1.0)
+    dense = run(lambda params: torch.optim.AdamW(params, **settings), steps)
+    ours = run(lambda params: RowSparseAdamW(params, **settings), steps, shape=SHAPES[shape])
+    torch.testing.assert_close(ours, dense, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_adamw_without_momentum_equals_torch_with_idle_rows_and_a_schedule(shape):
+    settings = {"lr": 0.1, "betas": (0.0, 0.9), "weight_decay": 0.3}
+    steps, rates = gradients(30, 0.3), [0.1 * 0.9**step for step in range(30)]
+    dense = run(lambda params: torch.optim.AdamW(params, **settings), steps, rates=rates)
+    ours = run(lambda params: RowSparseAdamW(params, **settings), steps, shape=SHAPES[shape], rates=rates)
+    torch.testing.assert_close(ours, dense, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_sgd_equals_torch_with_idle_rows(momentum):
+    steps = gradients(30, 0.3)
+    dense = run(lambda params: torch.optim.SGD(params, lr=0.1, momentum=momentum), steps)
+    ours = run(lambda params: RowSparseSGD(params, lr=0.1, momentum=momentum), steps, shape=as_sparse)
+    torch.testing.assert_close(ours, dense, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_sgd_with_decay_equals_its_slow_twin(momentum):
+    steps, lr, decay = gradients(30, 0.3), 0.1, 0.5
+    slow, buffer = start().detach(), torch.zeros(ROWS, DIM, dtype=torch.float64)
+    for gradient in steps:
+        buffer = momentum * buffer + gradient
+        slow = slow * (1 - lr * decay) - lr * buffer
+    ours = run(
+        lambda params: RowSparseSGD(params, lr=lr, momentum=momentum, weight_decay=decay),
+        steps,
+        shape=as_sparse,
+    )
+    torch.testing.assert_close(ours, slow, rtol=1e-12, atol=1e-12)
+
+
+def test_sgd_without_momentum_and_coupled_decay_equals_torch():
+    steps = gradients(20, 0.4)
+    dense = run(lambda params: torch.optim.SGD(params, lr=0.1, weight_decay=0.2), steps)
+    ours = run(lambda params: RowSparseSGD(params, lr=0.1, weight_decay=0.2), steps)
+    torch.testing.assert_close(ours, dense, rtol=1e-12, atol=1e-12)
+
+
+def test_an_idle_row_of_adamw_stands_still_and_its_moments_fade():
+    """One gradient, nine idle steps, hand-computed moments; the other rows never move."""
+    parameter = start()
+    before = parameter.detach().clone()
+    optimizer = RowSparseAdamW([parameter], lr=0.1, betas=(0.9, 0.99), weight_decay=0.0)
+    first = torch.zeros(ROWS, DIM, dtype=torch.float64)
+    first[2] = 1
+    parameter.grad = as_sparse(first)
+    optimizer.step()
+    moved = parameter.detach().clone()
+    torch.testing.assert_close(moved[2], before[2] - 0.1, rtol=1e-6, atol=1e-6)
+    for _ in range(9):
+        parameter.grad = as_sparse(torch.zeros_like(first))
+        optimizer.step()
+    optimizer.catch_up()
+    assert torch.equal(parameter.detach(), moved)
+    state = optimizer.state[parameter]
+    assert float(state["exp_avg"][2, 0]) == pytest.approx(0.1 * 0.9**9)
+    assert float(state["exp_avg_sq"][2, 0]) == pytest.approx(0.01 * 0.99**9)
+    assert not state["exp_avg"][[0, 1, 3, 4, 5, 6]].any()
+
+
+def test_one_second_moment_a_row_keeps_the_direction():
+    parameter = start()
+    before = parameter.detach().clone()
+    optimizer = RowSparseAdamW([parameter], lr=0.1, weight_decay=0.0, second_moment="row")
+    gradient = gradients(1, 1.0)[0]
+    parameter.grad = gradient.clone()
+    optimizer.step()
+    moved = before - parameter.detach()
+    root = gradient.square().mean(dim=1, keepdim=True).sqrt()
+    torch.testing.assert_close(moved, 0.1 * gradient / root, rtol=1e-6, atol=1e-6)
+    assert optimizer.state[parameter]["exp_avg_sq"].shape == (ROWS, 1)
+
+
+@pytest.mark.parametrize("rows_at_a_time", [1, 3, 100])
+def test_any_block_size_gives_the_same(rows_at_a_time, monkeypatch):
+    steps = gradients(8, 0.6)
+
+    def make(params):
+        return RowSparseAdamW(params, lr=0.1)
+
+    whole = run(make, steps, shape=as_sparse)
+    monkeypatch.setattr("lookalike.optim.ROWS_AT_A_TIME", rows_at_a_time)
+    torch.testing.assert_close(run(make, steps, shape=as_sparse), whole, rtol=1e-14, atol=1e-14)
+
+
+def test_a_resumed_run_goes_on_as_if_never_stopped():
+    steps = gradients(10, 0.5)
+    whole = run(lambda params: RowSparseAdamW(params, lr=0.1), steps, shape=as_sparse)
+    parameter = start()
+    optimizer = RowSparseAdamW([parameter], lr=0.1)
+    for index, gradient in enumerate(steps):
+        if index == 5:
+            saved = optimizer.state_dict()
+            optimizer = RowSparseAdamW([parameter], lr=0.1)
+            optimizer.load_state_dict(saved)
+        parameter.grad = as_sparse(gradient)
+        optimizer.step()
+    optimizer.catch_up()
+    torch.testing.assert_close(parameter.detach(), whole, rtol=1e-14, atol=1e-14)
+
+
+def test_closures_and_parameters_without_gradient():
+    parameter, idle = start(), start()
+    optimizer = RowSparseSGD([parameter, idle], lr=1.0)
+
+    def closure() -> float:
+        optimizer.zero_grad()
+        value = parameter.square().sum() / 2
+        value.backward()
+        return float(value.detach())
+
+    before = float(start().detach().square().sum() / 2)
+    assert math.isclose(optimizer.step(closure), before)
+    assert not parameter.detach().any()
+    assert torch.equal(idle.detach(), start().detach())
+    optimizer.catch_up()
+
+
+def test_refusals():
+    with pytest.raises(ArgumentError, match=r"shape \(3,\)"):
+        RowSparseSGD([nn.Parameter(torch.zeros(3))], lr=0.1)
+    with pytest.raises(ArgumentError, match="second_moment"):
+        RowSparseAdamW([start()], second_moment="rows")
+    with pytest.raises(ArgumentError, match="momentum"):
+        RowSparseSGD([start()], lr=0.1, momentum=1.0)
