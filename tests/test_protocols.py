@@ -1,7 +1,6 @@
 """How runs make a number: who trains, who chooses, who tests; and searches that survive."""
 
 import json
-import math
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from lookalike.experiment import Experiment, loss_arguments
 from lookalike.protocols import PROTOCOLS, Busy, Task
 from lookalike.protocols.folds import fold_parts, folds, joined
 from lookalike.protocols.halves import training_half, two_stage_settings
-from lookalike.protocols.interval import student_interval
 from lookalike.protocols.measures import check_metric, measure
 from lookalike.protocols.ranges import RANGES, Range, ranges_of
 from lookalike.protocols.search import search
@@ -151,14 +149,6 @@ def test_metrics_that_nobody_computes_are_refused():
     check_metric("euclidean_recall_at_10")
     with pytest.raises(UnknownNameError, match="did you mean 'map_at_r'"):
         check_metric("map_at_k")
-
-
-def test_student_interval_by_hand():
-    """Of 1, 2, 3: s = 1, t(0.975, 2) = 4.302653, half width 4.302653 / sqrt 3."""
-    found = student_interval([1.0, 2.0, 3.0])
-    assert (found.mean, found.n) == (2.0, 3)
-    assert found.half == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
-    assert student_interval([0.5]).half is None
 
 
 # ---- folds ----

@@ -21,7 +21,7 @@ from lookalike.data.images import ImageDataset
 from lookalike.data.readers.archives import cache_folder
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import TrainTransform, test_transform
-from lookalike.embed import map_pictures
+from lookalike.embedding import map_pictures
 from lookalike.progress import Progress
 from lookalike.tensor_tree import write_atomically
 
@@ -105,12 +105,11 @@ def _compute(
         both = [function(images)] + ([function(images.flip(-1))] if views > 1 else [])
         return torch.stack(both, dim=1)
 
-    array: NDArray[np.floating[Any]] | None = None
+    array: Any = None  # a memory-mapped array, as soon as the shape is known
     for rows, result in map_pictures(plain_and_mirrored, plain, phase=phase, **options):
         if array is None:
             array = open_memmap(file, mode="w+", dtype=dtype, shape=(len(plain), views, *result.shape[2:]))
         array[rows, : result.shape[1]] = result.numpy()
-    assert array is not None  # a table is never empty
     for view in range(2, views):
         cropped.set_epoch(view)
         for rows, result in map_pictures(function, cropped, phase=f"{phase}, crop {view - 1}", **options):

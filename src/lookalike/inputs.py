@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader
 from lookalike.data.images import ImageDataset
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import TrainTransform, test_transform
-from lookalike.embed import decoding_workers, picture_batches
+from lookalike.embedding import decoding_workers, picture_batches
 from lookalike.models.embedder import Embedder
 from lookalike.settings import Mode
 
@@ -41,7 +41,8 @@ class Tail:
     def feature_maps(self, inputs: Tensor) -> Tensor:
         """The backbone's feature maps (B, C, H, W); not for mode frozen, which has none."""
         if self.mode == "partial":
-            return self.embedder.head_from(self.cut)(inputs.float())
+            maps: Tensor = self.embedder.head_from(self.cut)(inputs.float())
+            return maps
         return self.embedder.feature_maps(inputs)
 
     def pooled(self, inputs: Tensor) -> Tensor:

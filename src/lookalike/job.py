@@ -6,7 +6,7 @@ each mode, the closed-form projections, the loss and the batches; `fit` puts the
 
 import inspect
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,7 @@ from lookalike.losses import LOSSES, MetricLoss
 from lookalike.models import whitening
 from lookalike.models.checkpoint import load_model
 from lookalike.models.embedder import Embedder, build_embedder
+from lookalike.models.inference import for_inference
 from lookalike.progress import Progress
 from lookalike.runs import RunFolder
 from lookalike.settings import Mode
@@ -90,7 +91,7 @@ def build_network(job: Job) -> Tail:
     if job.mode == "partial":
         job.cut = job.experiment.train.cut or embedder.default_cut()
         embedder.head_from(job.cut)
-    embedder.to(job.fabric.device).eval()
+    embedder.to(job.fabric.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     return Tail(embedder, job.mode, job.cut)
 
 
@@ -115,7 +116,7 @@ def cached_inputs(job: Job, tail: Tail, table: LabeledImages) -> NDArray[Any]:
     config = embedder.config
     with job.timed("embedding"):
         return cached_outputs(
-            frozen if partial else lambda images: embedder.pool(embedder.feature_maps(images)),
+            for_inference(frozen) if partial else _pooled(for_inference(embedder)),
             table,
             train_transform_of(job, embedder),
             key={
@@ -133,6 +134,10 @@ def cached_inputs(job: Job, tail: Tail, table: LabeledImages) -> NDArray[Any]:
         )
 
 
+def _pooled(embedder: Embedder) -> Callable[[Tensor], Tensor]:
+    return lambda images: embedder.pool(embedder.feature_maps(images))
+
+
 def train_transform_of(job: Job, embedder: Embedder) -> TrainTransform:
     """The random crops of the experiment, at the network's size."""
     data = job.experiment.data
@@ -143,8 +148,8 @@ def train_transform_of(job: Job, embedder: Embedder) -> TrainTransform:
 
 def run_whole(job: Job, tail: Tail, inputs: Inputs, *, project: bool) -> Tensor:
     """Embeddings (without `project`: pooled vectors) of every input, unaugmented, on the CPU."""
-    tail.embedder.eval()
-    function = tail.embed if project else tail.pooled
+    fast = Tail(for_inference(tail.embedder), tail.mode, tail.cut)
+    function = fast.embed if project else fast.pooled
     with torch.inference_mode(), job.fabric.autocast():
         results = [function(job.fabric.to_device(batch)).float().cpu() for batch in inputs.whole()]
     return torch.cat(results).clone()  # cloned: out of inference mode

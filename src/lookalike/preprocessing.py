@@ -54,5 +54,5 @@ class Preprocessing:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Preprocessing":
         """The inverse of `to_dict`."""
-        tuples = {key: tuple(values[key]) for key in ("mean", "std") if key in values}
+        tuples: dict[str, Any] = {key: tuple(values[key]) for key in ("mean", "std") if key in values}
         return cls(**{**values, **tuples})

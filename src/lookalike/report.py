@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lookalike.data.images import thumbnail_base64
 from lookalike.data.table import LabeledImages
-from lookalike.fit import FitResult
+from lookalike.fitting import FitResult
 from lookalike.ranking import nearest
 from lookalike.runs import RunFolder
 from lookalike.search.pictures import QueryHits
@@ -144,7 +144,7 @@ def _row(
     table: LabeledImages, query: int, hits: NDArray[np.int64], similarities: NDArray[np.float32]
 ) -> dict[str, Any]:
     def name(row: int) -> str:
-        return table.class_names[table.labels[row]]
+        return table.class_names[int(table.labels[row])]
 
     return {
         "image": thumbnail_base64(table.file(int(query)), SIDE),
@@ -186,7 +186,8 @@ def _origin(folder: RunFolder, result: dict[str, Any]) -> list[tuple[str, Any]]:
 
 def _render(template: str, **values: Any) -> str:
     loader = jinja2.PackageLoader("lookalike", "templates")
-    return jinja2.Environment(loader=loader, autoescape=True).get_template(template).render(**values)
+    page: str = jinja2.Environment(loader=loader, autoescape=True).get_template(template).render(**values)
+    return page
 
 
 def _write(file: Path, page: str) -> Path:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lookalike.data.readers import read
 from lookalike.data.splits import three_way
 from lookalike.data.table import LabeledImages
-from lookalike.embed import embed, pick_device
+from lookalike.embedding import embed, pick_device
 from lookalike.errors import DataError
 from lookalike.evaluation import RetrievalResult, evaluate
 from lookalike.models.checkpoint import load_model

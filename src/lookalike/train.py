@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 
 from lookalike.errors import TrainingError
 from lookalike.inputs import Batches, Inputs, Tail
+from lookalike.losses import MetricLoss
 from lookalike.models.batch_norm import freeze_batch_norm
 from lookalike.optimizers import build_optimizer, forget, scale_rates
 from lookalike.progress import Progress
@@ -56,7 +57,7 @@ class TrainingState:
 
 def train(
     tail: Tail,
-    loss: nn.Module,
+    loss: MetricLoss,
     inputs: Inputs,
     batches: Batches,
     settings: TrainSettings,
@@ -130,14 +131,14 @@ def train(
     return state
 
 
-def _optimizer(tail: Tail, loss: nn.Module, settings: TrainSettings) -> Optimizer:
+def _optimizer(tail: Tail, loss: MetricLoss, settings: TrainSettings) -> Optimizer:
     head = list(tail.embedder.projection.parameters())
     return build_optimizer(
         settings, backbone=tail.backbone_parameters(), head=head, proxies=loss.parameters()
     )
 
 
-def _set_modes(tail: Tail, loss: nn.Module, settings: TrainSettings, *, warming: bool) -> None:
+def _set_modes(tail: Tail, loss: MetricLoss, settings: TrainSettings, *, warming: bool) -> None:
     """Train mode, with batch norm as set in every epoch, and the backbone at rest while warming up."""
     tail.embedder.train()
     loss.train()
@@ -147,10 +148,11 @@ def _set_modes(tail: Tail, loss: nn.Module, settings: TrainSettings, *, warming:
         freeze_batch_norm(tail.embedder, affine_trained=settings.batch_norm == "frozen" and not warming)
 
 
-def _step(tail: Tail, loss: nn.Module, batch: Tensor, labels: Tensor, fabric: Fabric) -> Tensor:
+def _step(tail: Tail, loss: MetricLoss, batch: Tensor, labels: Tensor, fabric: Fabric) -> Tensor:
     """Forward and backward; the loss itself is always computed in at least float32."""
     batch, labels = fabric.to_device((batch, labels))
-    if getattr(loss, "needs_feature_maps", False):
+    value: Tensor
+    if loss.needs_feature_maps:
         with fabric.autocast():
             maps = tail.feature_maps(batch)
             embeddings = tail.embedder.project(tail.embedder.pool(maps))
@@ -165,13 +167,13 @@ def _step(tail: Tail, loss: nn.Module, batch: Tensor, labels: Tensor, fabric: Fa
 
 def _update(
     model: nn.Module,
-    loss: nn.Module,
+    loss: MetricLoss,
     optimizer: Optimizer,
     stepper: Any,
     settings: TrainSettings,
     fabric: Fabric,
 ) -> None:
-    forget(optimizer, loss.take_replaced())  # type: ignore[operator]
+    forget(optimizer, loss.take_replaced())
     both = nn.ModuleList([model, loss])
     if settings.clip_value is not None:
         fabric.clip_gradients(both, stepper, clip_val=settings.clip_value)
@@ -186,7 +188,7 @@ def _finish_epoch(
     epoch: int,
     record: dict[str, Any],
     model: nn.Module,
-    loss: nn.Module,
+    loss: MetricLoss,
     optimizer: Optimizer,
     settings: TrainSettings,
     evaluate: Callable[[], Metrics] | None,

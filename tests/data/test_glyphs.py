@@ -17,7 +17,7 @@ def drawn(characters, tmp_path_factory):
 
 
 def test_hundreds_of_classes_of_several_scripts(characters):
-    assert len(characters) > 250
+    assert len(characters) > 200
     assert {c.script for c in characters} == set(glyphs.SCRIPTS)
 
 
@@ -52,7 +52,7 @@ def test_no_face_draws_a_replacement_box(characters):
 def test_pictures_are_ordinary_files_and_the_test_characters_unseen(drawn):
     assert len(drawn) == 2 * drawn.num_classes
     with Image.open(drawn.file(0)) as image:
-        assert (image.size, image.mode, image.format) == ((64, 64), "RGB", "PNG")
+        assert (image.size, image.mode, image.format) == ((96, 96), "RGB", "JPEG")
     train, test = drawn.part("train"), drawn.part("test")
     assert not set(train.class_names) & set(test.class_names)
     assert test.num_classes == round(0.4 * drawn.num_classes)
@@ -60,12 +60,14 @@ def test_pictures_are_ordinary_files_and_the_test_characters_unseen(drawn):
     assert drawn.name == "glyphs"
 
 
-def test_the_same_seed_draws_the_same_pixels(drawn, characters):
+def test_the_same_seed_draws_the_same_pixels(characters):
     for character in (characters[0], characters[100]):
-        for seed, same in ((0, True), (1, False)):
-            again = list(glyphs.pictures_of(character, seed, 2))
-            with Image.open(drawn.root / f"{character.name}/00.png") as image:
-                assert np.array_equal(np.asarray(image), np.asarray(again[0])) == same
+        one, again, other = (
+            [np.asarray(image) for image in glyphs.pictures_of(character, seed, 2)] for seed in (0, 0, 1)
+        )
+        assert np.array_equal(one, again)
+        assert not np.array_equal(one, other)
+        assert not np.array_equal(one[0], one[1])
 
 
 def test_every_picture_shows_a_letter(drawn):

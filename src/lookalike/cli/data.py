@@ -1,13 +1,17 @@
 """The noun `data`: add data sets under a name, list them, check them, split them."""
 
+from pathlib import Path
+from typing import Annotated, Any
+
 import typer
 
-from lookalike.cli.common import Json, print_json, print_rows
+from lookalike.cli.common import DataArgument, Json, Quiet, print_json, print_rows, progress_of
 
 app = typer.Typer(
     help="Data sets: add under a name, list, check, split.",
     no_args_is_help=True,
-    epilog="Try: lookalike data list",
+    rich_markup_mode=None,
+    epilog="Begin with: lookalike data list",
 )
 
 
@@ -21,3 +25,92 @@ def list_data(json: Json = False) -> None:
         print_json(rows)
     else:
         print_rows(["name", "state", "about"], [[r["name"], r["state"], r["about"]] for r in rows])
+
+
+@app.command("add", epilog="Example: lookalike data add cars cars196.zip")
+def add(
+    name: Annotated[str, typer.Argument(help="What to call the data set from now on.")],
+    sources: Annotated[
+        list[Path],
+        typer.Argument(help="An archive (or several that belong together), a folder, or a table."),
+    ],
+    json: Json = False,
+) -> None:
+    """Unpack a data set into the cache, check its published counts, and give it a name.
+
+    A published data set's own name (see `lookalike data list`) insists on that layout.
+    """
+    from dataclasses import asdict
+
+    from lookalike.data.registry import add_dataset
+
+    entry = add_dataset(name, sources)
+    if json:
+        print_json({"name": name, **asdict(entry)})
+    else:
+        print(f"{name}: {entry.pictures:,} pictures, {entry.classes:,} classes, in {entry.path}")
+
+
+@app.command("check", epilog="Example: lookalike data check glyphs")
+def check(
+    data: DataArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write a table (CSV, Parquet, JSON lines) without the harmful pictures."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 when something harmful is found.")
+    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Read every file: broken pictures, duplicates, wrong labels, leaks between the parts, tiny classes."""
+    from lookalike.data.check import check_data, without
+    from lookalike.data.readers import read, write_table
+
+    table = read(data)
+    report = check_data(table, progress=progress_of(quiet))
+    if json:
+        print_json(report.to_dict())
+    else:
+        print("\n".join(report.lines()))
+    if out is not None:
+        write_table(without(table, report), out)
+    if strict and not report.clean:
+        raise typer.Exit(1)
+
+
+@app.command("split", epilog="Example: lookalike data split glyphs --out split.csv")
+def split(
+    data: DataArgument,
+    out: Annotated[
+        Path | None, typer.Option(help="Write label,split; beside the pictures as split.csv it counts.")
+    ] = None,
+    test_share: Annotated[
+        float, typer.Option(help="Share of the classes that test, where the data names none.")
+    ] = 0.2,
+    validation_share: Annotated[float, typer.Option(help="Share of the other classes that validate.")] = 0.15,
+    seed: Annotated[int, typer.Option(help="Chooses the classes; the same on every machine.")] = 0,
+    source: Annotated[str, typer.Option(help="auto, named (the data's own) or hold_out.")] = "auto",
+    json: Json = False,
+) -> None:
+    """Show which classes train, validate and test, with a digest that tells two splits apart."""
+    from lookalike.data.readers import read, write_split_file
+    from lookalike.data.splits import three_way
+
+    table = read(data)
+    parts = three_way(
+        table, test_share=test_share, validation_share=validation_share, seed=seed, source=source
+    )
+    tables = {"train": parts.train, "validation": parts.validation, "test": parts.test}
+    if out is not None:
+        write_split_file(out, tables)
+    counts: dict[str, Any] = {n: {"pictures": len(t), "classes": t.num_classes} for n, t in tables.items()}
+    if json:
+        print_json({**counts, "source": parts.source, "digest": parts.digest()})
+        return
+    print_rows(
+        ["part", "pictures", "classes"],
+        [[n, f"{c['pictures']:,}", f"{c['classes']:,}"] for n, c in counts.items()],
+    )
+    print(f"test classes: {parts.source}\ndigest: {parts.digest()}")

@@ -21,7 +21,7 @@ def add(app: typer.Typer) -> None:
 def doctor(json: Json = False) -> None:
     """Say what this installation is and can do: versions, device, weights, optional parts that are missing."""
     from lookalike.data.readers.archives import cache_folder
-    from lookalike.embed import pick_device
+    from lookalike.embedding import pick_device
     from lookalike.runs import environment
 
     facts: dict[str, Any] = environment(str(pick_device("auto")))

@@ -23,7 +23,7 @@ def embed(
     """Embed every picture of DATA with the run's model; the vectors stream to the file."""
     progress = progress_of(quiet)
     from lookalike.data.readers import read
-    from lookalike.embed import embed_to_file, pick_device
+    from lookalike.embedding import embed_to_file, pick_device
     from lookalike.models.checkpoint import load_model
 
     model, _ = load_model(run)

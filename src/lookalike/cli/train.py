@@ -58,7 +58,7 @@ def train(
     progress.say("loading ...")
     from lookalike.errors import ArgumentError
     from lookalike.experiment import Experiment, load_experiment
-    from lookalike.fit import fit
+    from lookalike.fitting import fit
     from lookalike.report import write_report
 
     if resume and (settings or config or refit or start_from):

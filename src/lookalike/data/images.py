@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 from torch.utils.data import Dataset
@@ -131,6 +132,12 @@ def resized(
 ) -> Picture:
     """`image` (or its pixels `box` = left, top, right, bottom) at (width, height), antialiased."""
     return image.resize(size, FILTERS[interpolation], box=box)
+
+
+def to_thumbnail(image: Picture, side: int) -> NDArray[np.float32]:
+    """The picture in gray, `side` x `side` whatever its proportions; each pixel an average of an area."""
+    small = image.resize((side, side), Image.Resampling.BOX, reducing_gap=2.0).convert("L")
+    return np.asarray(small, dtype=np.float32)
 
 
 class Transform(Protocol):

@@ -3,12 +3,12 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lookalike.data.readers.archives import cache_folder
+from lookalike.data.readers.archives import cache_folder, is_archive, unpack
 from lookalike.data.table import LabeledImages
 from lookalike.errors import ArgumentError, FileError
 
@@ -57,10 +57,7 @@ def register(name: str, path: Path, table: LabeledImages, layout: str | None = N
     Raises:
         ArgumentError: the name is built in, or looks like a path.
     """
-    if name in BUILT_IN:
-        raise ArgumentError(f"'{name}' is built in; choose another name")
-    if not name or any(sign in name for sign in "/\\.") or name != name.strip():
-        raise ArgumentError(f"'{name}' cannot name a data set; use letters, digits, '-' and '_'")
+    _check_name(name)
     entry = Registered(str(path.absolute()), layout, len(table), table.num_classes, table.digest())
     entries = {**registered(), name: entry}
     file = _file()
@@ -70,6 +67,33 @@ def register(name: str, path: Path, table: LabeledImages, layout: str | None = N
         json.dump({key: asdict(value) for key, value in sorted(entries.items())}, stream, indent=1)
     os.replace(temporary, file)
     return entry
+
+
+def _check_name(name: str) -> None:
+    if name in BUILT_IN:
+        raise ArgumentError(f"'{name}' is built in; choose another name")
+    if not name or any(sign in name for sign in "/\\.") or name != name.strip():
+        raise ArgumentError(f"'{name}' cannot name a data set; use letters, digits, '-' and '_'")
+
+
+def add_dataset(name: str, sources: Sequence[Path]) -> Registered:
+    """Unpacks, reads with all checks, and registers; archives that belong together are laid over each other.
+
+    A name of `readers.LAYOUTS` insists on that layout.
+
+    Raises:
+        ArgumentError: several sources that are not all archives, or a name that cannot be one.
+        DataError: the data is not complete, or not what its name says.
+    """
+    from lookalike.data.readers import LAYOUTS, read
+
+    _check_name(name)
+    archives = [source for source in sources if is_archive(source)]
+    if len(sources) != 1 and len(archives) != len(sources):
+        raise ArgumentError("several sources must all be archives; unpack them into one folder and add that")
+    place = unpack(list(sources)) if archives else sources[0]
+    layout = name if name in LAYOUTS else None
+    return register(name, place, read(place, layout=layout), layout)
 
 
 def known_datasets() -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ class Clustering:
 
     Args:
         engine: 'faiss' (Lloyd, random start; the fast one), 'sklearn' (Lloyd, k-means++ start up to 1,000
-            clusters, random above), 'minibatch' (the same starts, a bounded number of samples a step) or 'auto':
+            clusters, random above), 'minibatch' (the same starts, some samples a step) or 'auto':
             faiss where it is installed, else scikit-learn.
         clusters: k; the number of classes by default.
         restarts: the best objective of so many starts counts; by default 10, or 1 above 1,000 clusters.

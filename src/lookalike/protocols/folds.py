@@ -22,7 +22,7 @@ from lookalike.data.table import LabeledImages
 from lookalike.errors import TrainingError
 from lookalike.experiment import Experiment
 from lookalike.protocols.halves import VALIDATION, training_half
-from lookalike.protocols.measures import measure
+from lookalike.protocols.measures import COSTS, measure
 from lookalike.protocols.ranges import ranges_of
 from lookalike.protocols.search import search
 from lookalike.protocols.task import Score, Task, train_once
@@ -47,7 +47,7 @@ def folds(task: Task) -> Score:
         for number, part in enumerate(parts)
     ]
     test = runs[0].test
-    keys = tuple(key for key in task.metrics if "recall" in key or key in ("map_at_r", "r_precision", "nmi"))
+    keys = tuple(key for key in task.metrics if key not in COSTS)
     single = [measure(test, run.final, keys, seed=experiment.seed) for run in runs]
     metrics = {key: float(np.mean([values[key] for values in single])) for key in keys}
     together = measure(test, joined([run.final for run in runs]), keys, seed=experiment.seed)

@@ -14,7 +14,7 @@ import time
 from lookalike.data.splits import ClassSplit, Parts, half_split, named_split, two_stage_halves
 from lookalike.data.table import LabeledImages
 from lookalike.experiment import Experiment
-from lookalike.fit import FitResult
+from lookalike.fitting import FitResult
 from lookalike.protocols.measures import forget_peak, measure, peak_memory_mb
 from lookalike.protocols.task import Score, Task, train_once, training_curve
 

@@ -4,7 +4,7 @@
 |-------------------------|-----------------------------------------------------------------------------|
 | recall_at_K, map_at_r, r_precision, mrr | of the test classes, by cosine                              |
 | euclidean_...           | the same on raw vectors by Euclidean distance, as ProxyNCA++'s code compares |
-| nmi                     | of the test embeddings, k-means with as many clusters as classes            |
+| nmi, nmi_geometric, ami | of the test embeddings, k-means with as many clusters as classes            |
 | seconds_per_epoch       | mean over the trained epochs                                                |
 | peak_memory_mb          | of the GPU; absent without one                                              |
 """
@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from lookalike.checks import near_miss
 from lookalike.data.table import LabeledImages
 from lookalike.errors import UnknownNameError
+from lookalike.evaluation.clustering import Clustering, cluster_scores
 from lookalike.scoring import score
 
 PLAIN = ("map_at_r", "r_precision", "mrr")
+CLUSTERING = ("nmi", "nmi_geometric", "ami")
 COSTS = ("seconds_per_epoch", "peak_memory_mb")
 EUCLIDEAN = "euclidean_"
 
@@ -31,7 +33,7 @@ def check_metric(key: str) -> None:
     Raises:
         UnknownNameError: with the near miss.
     """
-    known = ("recall_at_1", *PLAIN, *COSTS, "nmi")
+    known = ("recall_at_1", *PLAIN, *COSTS, *CLUSTERING)
     plain = key.removeprefix(EUCLIDEAN)
     if plain not in known and not re.fullmatch(r"recall_at_[1-9]\d*", plain):
         raise UnknownNameError(
@@ -42,7 +44,7 @@ def check_metric(key: str) -> None:
 def measure(
     table: LabeledImages, matrix: NDArray[np.float32], keys: tuple[str, ...], *, seed: int = 0
 ) -> dict[str, float]:
-    """The retrieval metrics and NMI among `keys`, of embeddings (N, D) of the pictures of `table`."""
+    """The retrieval and clustering metrics among `keys`, of embeddings (N, D) of the pictures of `table`."""
     found: dict[str, float] = {}
     for prefix, similarity in (("", "cosine"), (EUCLIDEAN, "euclidean")):
         wanted = [key for key in keys if _is_retrieval(key) and key.startswith(EUCLIDEAN) == bool(prefix)]
@@ -50,8 +52,9 @@ def measure(
             ks = sorted({int(key.rsplit("_", 1)[1]) for key in wanted if "recall_at_" in key}) or [1]
             values = score(table, matrix, ks=ks, similarity=similarity).values
             found |= {key: values[key.removeprefix(prefix)] for key in wanted}
-    if "nmi" in keys:
-        found["nmi"] = _nmi(matrix, table.labels, seed)
+    if clustered := [key for key in keys if key in CLUSTERING]:
+        scores = cluster_scores(matrix, table.labels, clustering=Clustering(seed=seed))
+        found |= {key: scores[key] for key in clustered}
     return found
 
 
@@ -67,10 +70,4 @@ def forget_peak() -> None:
 
 
 def _is_retrieval(key: str) -> bool:
-    return key != "nmi" and key not in COSTS
-
-
-def _nmi(matrix: NDArray[np.float32], labels: NDArray[np.int64], seed: int) -> float:
-    from lookalike.evaluation.clustering import cluster_agreement
-
-    return float(cluster_agreement(matrix, labels, seed=seed)["nmi"])
+    return key not in CLUSTERING and key not in COSTS

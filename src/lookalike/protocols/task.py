@@ -14,7 +14,7 @@ from typing import Any
 from lookalike.data.splits import Parts
 from lookalike.data.table import LabeledImages
 from lookalike.experiment import Experiment
-from lookalike.fit import FitResult, fit
+from lookalike.fitting import FitResult, fit
 from lookalike.progress import Progress
 from lookalike.runs import RunFolder
 

@@ -29,6 +29,7 @@ TOY = (
     "data.workers=0",
 )
 TOY_LOSS = {"proxies_per_class": 2, "centers_per_class": 2, "coarse": [3]}
+NEUTRAL = ("model.weights", "data.workers")  # where things lie, and how fast: not what they are
 NEEDS_MAPS = ("horde",)  # losses of feature maps, which frozen mode does not keep
 
 
@@ -44,7 +45,16 @@ class Adaptation:
     @property
     def comparable(self) -> bool:
         """Whether rows still are what their paper ran."""
-        return not (self.backbone or self.mode or self.settings or self.smoke)
+        return not (self.backbone or self.mode or self.changing or self.smoke)
+
+    @property
+    def changing(self) -> tuple[str, ...]:
+        """The settings that make another experiment: all but where weights lie and how pictures are read."""
+        return tuple(
+            setting
+            for setting in self.settings
+            if setting.partition("=")[0].strip() not in NEUTRAL or setting.endswith("=none")
+        )
 
     def describe(self) -> str:
         """In words, for titles."""
@@ -52,7 +62,7 @@ class Adaptation:
             "toy size" if self.smoke else "",
             f"network {self.backbone}" if self.backbone else "",
             f"mode {self.mode}" if self.mode else "",
-            " ".join(self.settings),
+            " ".join(self.changing),
         )
         return ", ".join(part for part in parts if part)
 

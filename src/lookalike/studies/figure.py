@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 
-from lookalike.studies.table import COSTS, Line, Table
+from lookalike.studies.table import COSTS, Line, Table, half_width
 
 WIDTH, HEIGHT = 4.6, 3.4  # inches a panel
 
@@ -71,7 +71,7 @@ def _draw_curves(axes: Axes, lines: list[Line], metric: str, *, ours: bool, publ
             axes.errorbar(
                 [line.row.x or 0.0 for line in measured],
                 [line.ours[metric].mean for line in measured],
-                yerr=[line.ours[metric].half or 0.0 for line in measured],
+                yerr=[half_width(line.ours[metric]) or 0.0 for line in measured],
                 color=color,
                 marker="o",
                 capsize=2,

@@ -2,9 +2,9 @@
 
 from html import escape
 
-from lookalike.protocols.interval import Interval
+from lookalike.evaluation.intervals import Interval
 from lookalike.studies.study import SOURCES
-from lookalike.studies.table import COSTS, Line, Table
+from lookalike.studies.table import COSTS, Line, Table, half_width
 
 Cells = list[list[str]]
 
@@ -94,7 +94,7 @@ def _number(metric: str, interval: Interval | None) -> str:
     if interval is None:
         return "-"
     digits = 2 if metric in COSTS else 1
-    spread = "" if interval.half is None else f" ± {interval.half:.{digits}f}"
+    spread = "" if (half := half_width(interval)) is None else f" ± {half:.{digits}f}"
     return f"{interval.mean:.{digits}f}{spread}"
 
 

@@ -19,6 +19,7 @@ from lookalike.errors import LookalikeError
 from lookalike.experiment import Experiment
 from lookalike.progress import Progress
 from lookalike.protocols import PROTOCOLS, Busy, Task
+from lookalike.protocols.ranges import ranges_of
 from lookalike.studies.adapt import Adaptation
 from lookalike.studies.plan import Plan, PlannedRow, metrics_of, score_of, unit_key
 from lookalike.studies.sources import Pictures
@@ -115,7 +116,7 @@ def variant_of(planned: dict[str, PlannedRow], options: Options) -> str:
         change.backbone or "",
         "smoke" if change.smoke else "",
     ]
-    parts += [setting.replace("/", "_") for setting in change.settings]
+    parts += [setting.replace("/", "_") for setting in change.changing]
     return "-".join(part for part in parts if part)
 
 
@@ -141,6 +142,8 @@ def _planned(study: Study, rows: list[Row], options: Options) -> tuple[dict[str,
 
 def _unit(study: Study, row: Row, table: LabeledImages, seed: int, options: Options) -> Unit:
     experiment = options.adaptation.apply(row, table, seed)
+    if options.protocol == "folds":
+        ranges_of(experiment.loss.name)
     metrics = metrics_of(study, row.dataset)
 
     def key(of: Experiment) -> str:

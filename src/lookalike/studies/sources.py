@@ -19,9 +19,14 @@ class Pictures:
         root: folder with the benchmarks, each as a folder or archive of any name.
         dataset: one data set for all rows instead, as `read` takes it.
         smoke: the toy set for all rows instead.
+
+    Raises:
+        FileError: `root` is no folder.
     """
 
     def __init__(self, root: Path | None = None, dataset: str | None = None, *, smoke: bool = False) -> None:
+        if root is not None and not root.is_dir():
+            raise FileError(f"no folder '{root}'; --data names the folder that the benchmarks lie in")
         self.root, self.dataset, self.smoke = root, dataset, smoke
         self._read: dict[str, LabeledImages] = {}
 

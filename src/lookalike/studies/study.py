@@ -150,6 +150,7 @@ def recalls(
     dataset: str,
     *values: float | None,
     nmi: float | None = None,
+    geometric: bool = False,
     spreads: Sequence[float] = (),
     nmi_spread: float | None = None,
     source: str = "S",
@@ -157,6 +158,7 @@ def recalls(
     """Printed Recall@K at the K of `dataset`, in order; None where nothing is printed.
 
     Args:
+        geometric: the NMI is of the geometric mean of the entropies, as ProxyNCA++'s code computes it.
         spreads: the printed plus-minus of the first values.
     """
     padded = [*spreads, *[None] * len(values)]
@@ -165,4 +167,6 @@ def recalls(
         for key, value, spread in zip(recall_keys(dataset), values, padded, strict=False)
         if value is not None
     }
-    return known if nmi is None else known | {"nmi": Published(nmi, nmi_spread, source)}
+    if nmi is None:
+        return known
+    return known | {"nmi_geometric" if geometric else "nmi": Published(nmi, nmi_spread, source)}

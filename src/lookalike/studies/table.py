@@ -5,12 +5,13 @@ kept and what it cost. Where the pictures, the network or the settings are not t
 are set apart from ours, and no difference is taken: only the order of the rows can be compared then.
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lookalike.evaluation.intervals import Interval, student_interval
 from lookalike.protocols import PROTOCOLS
-from lookalike.protocols.interval import Interval, student_interval
 from lookalike.studies.plan import Plan, failure_of, load_plan, score_of
 from lookalike.studies.study import DATASETS, Published, Row, Study
 
@@ -130,6 +131,12 @@ def _interval(key: str, values: list[float]) -> Interval:
     return student_interval([value * (1 if plain in COSTS else 100) for value in values])
 
 
+def half_width(interval: Interval) -> float | None:
+    """Half of an interval's width, or None of a single value."""
+    half = interval.high - interval.mean
+    return None if math.isnan(half) else half
+
+
 def _counted(words: list[str]) -> str:
     """`trained`, or `trained 2, start 1` where the seeds differ."""
     kinds = sorted(set(words), key=words.count, reverse=True)
@@ -160,7 +167,10 @@ def _line_tree(table: Table, line: Line) -> dict[str, Any]:
         "row": line.row.name,
         "dataset": line.dataset or None,
         "seeds_planned": line.planned,
-        "ours": {key: vars(interval) for key, interval in line.ours.items()},
+        "ours": {
+            key: {"mean": interval.mean, "half_width": half_width(interval), "n": interval.n}
+            for key, interval in line.ours.items()
+        },
         "selected_on": line.selected_on or None,
         "kept": line.kept or None,
         "seconds": line.seconds,

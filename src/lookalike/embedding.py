@@ -25,6 +25,7 @@ from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import test_transform
 from lookalike.errors import ArgumentError
 from lookalike.models.embedder import Embedder
+from lookalike.models.inference import for_inference
 from lookalike.preprocessing import Preprocessing
 from lookalike.progress import Progress
 from lookalike.tensor_tree import write_atomically
@@ -143,22 +144,17 @@ def embed(
     Returns:
         Raw embeddings in float32; compare them by cosine similarity.
     """
-    was_training = embedder.training
-    embedder.eval()
     if matrix is None:
         matrix = np.empty((len(table), embedder.embedding_dim), dtype=np.float32)
-    try:
-        for rows, result in map_pictures(
-            embedder,
-            ImageDataset(table, test_transform(embedder.preprocessing)),
-            batch_size=batch_size,
-            workers=workers,
-            device=device,
-            progress=progress,
-        ):
-            matrix[rows] = result.float().numpy()
-    finally:
-        embedder.train(was_training)
+    for rows, result in map_pictures(
+        for_inference(embedder),
+        ImageDataset(table, test_transform(embedder.preprocessing)),
+        batch_size=batch_size,
+        workers=workers,
+        device=device,
+        progress=progress,
+    ):
+        matrix[rows] = result.float().numpy()
     return Embeddings(matrix, table.labels, table.paths, table.class_names)
 
 

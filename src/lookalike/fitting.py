@@ -26,7 +26,7 @@ from lookalike.data.images import picture_size
 from lookalike.data.readers import read
 from lookalike.data.splits import Parts, three_way
 from lookalike.data.table import LabeledImages
-from lookalike.embed import embed, embed_with
+from lookalike.embedding import embed, embed_with
 from lookalike.errors import FileError
 from lookalike.evaluation import RetrievalResult
 from lookalike.experiment import Experiment
@@ -45,6 +45,7 @@ from lookalike.losses import MetricLoss
 from lookalike.models.backbones import describe
 from lookalike.models.checkpoint import fingerprint, save_model
 from lookalike.models.embedder import Embedder
+from lookalike.models.inference import for_inference
 from lookalike.progress import Progress
 from lookalike.runs import RunFolder, environment
 from lookalike.schedules import drops, replayed
@@ -216,7 +217,8 @@ def _plan(job: Job) -> str:
     return (
         f"{parts.fit.name}: {counts} (test classes {source})\n"
         f"{job.mode}: {experiment.model.backbone} at {experiment.data.image_size} px on {job.fabric.device}, "
-        f"{experiment.model.embedding_dim}-d, loss {experiment.loss.name}, up to {train.epochs} epochs{warm}\n"
+        f"{experiment.model.embedding_dim}-d, loss {experiment.loss.name}, "
+        f"up to {train.epochs} epochs{warm}\n"
         f"rates: backbone {train.lr if job.mode != 'frozen' else 0}, head {train.head_lr}, "
         f"proxies {train.proxy_lr}; chosen by validation {train.metric}"
     )
@@ -324,8 +326,8 @@ def _embed_test(job: Job, tail: Tail, start: Embedder) -> tuple[NDArray[np.float
                 first, second = (model.project(pooled).cpu().numpy() for model in (start, tail.embedder))
             return first, second
         if job.mode == "partial":
-            heads = [Tail(start, job.mode, job.cut), tail]
-            stem = tail.embedder.stem_until(job.cut)
+            heads = [Tail(for_inference(model), job.mode, job.cut) for model in (start, tail.embedder)]
+            stem = for_inference(tail.embedder.stem_until(job.cut))
             matrices = embed_with(
                 lambda images: [head.embed(stem_out) for stem_out in [stem(images)] for head in heads],
                 tail.embedder.preprocessing,
