@@ -75,5 +75,5 @@ def group_means(proxies_PD: Tensor, parent_C: Tensor, groups: int) -> Tensor:
     """Means of the unit proxies of each group's classes; the n-th proxies make the n-th mean."""
     unit_CND = unit_rows(proxies_PD).view(len(parent_C), -1, proxies_PD.shape[1])
     sums_KND = unit_CND.new_zeros(groups, *unit_CND.shape[1:]).index_add(0, parent_C, unit_CND)
-    counts_K = torch.bincount(parent_C, minlength=groups)
+    counts_K = unit_CND.new_zeros(groups).index_add(0, parent_C, unit_CND.new_ones(len(parent_C)))
     return (sums_KND / counts_K[:, None, None]).flatten(0, 1)
