@@ -34,8 +34,8 @@ def test_letters_that_differ_stay_apart(characters, group):
 
 def test_no_two_classes_look_alike_in_most_faces(characters):
     looks = {(c.code, f): glyphs._look(glyphs._mask(c.code, f)) for c in characters for f in c.faces}
-    for i, one in enumerate(characters[::5]):
-        for other in characters[5 * i + 1 :]:
+    for i, one in enumerate(characters[::16]):
+        for other in characters[16 * i + 1 :]:
             shared = [f for f in one.faces if f in other.faces]
             near = sum(float(looks[one.code, f] @ looks[other.code, f]) > glyphs.ALIKE for f in shared)
             assert not shared or near < glyphs.ALIKE_FACES * len(shared), (chr(one.code), chr(other.code))

@@ -109,6 +109,8 @@ def _read(source: str | Path, layout: str | None, verify: bool, labeled: bool) -
         registered = registry.registered()
         if text in registered:
             path, layout = Path(registered[text].path), layout or registered[text].layout
+            if not path.exists():
+                raise DataError(f"'{text}' was added from {path}, which is gone; add it again")
         else:
             raise UnknownNameError(_not_found(text, [*registry.BUILT_IN, *registered]))
     if path.is_dir():

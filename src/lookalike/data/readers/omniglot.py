@@ -19,8 +19,9 @@ def recognizes(folder: Path) -> bool:
 
 def read(folder: Path, *, verify: bool = True) -> LabeledImages:
     """The data set, or the half that is there (then without a split); alphabets are the coarse level."""
-    root = folder.parent if folder.name in PARTS else folder
-    here = [part for part in PARTS if (root / part).is_dir()]
+    one = folder.name in PARTS
+    root = folder.parent if one else folder
+    here = [folder.name] if one else [part for part in PARTS if (root / part).is_dir()]
     paths: list[str] = []
     words: list[str] = []
     for part in here:

@@ -1,0 +1,62 @@
+import zipfile
+
+import pytest
+
+from lookalike.data import read
+from lookalike.data.registry import add_dataset, known_datasets, registered
+from lookalike.errors import ArgumentError, DataError, FileError
+
+
+def test_an_archive_is_unpacked_checked_and_named(photos, tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as bundle:
+        for file in photos.rglob("*.jpg"):
+            bundle.write(file, file.relative_to(photos).as_posix())
+    entry = add_dataset("insects", [tmp_path / "x.zip"])
+    (tmp_path / "x.zip").unlink()
+    table = read("insects")
+    assert (entry.pictures, entry.classes, entry.digest) == (6, 3, table.digest())
+    row = next(r for r in known_datasets() if r["name"] == "insects")
+    assert row["state"] == "added"
+    assert "6 pictures, 3 classes" in row["about"]
+
+
+def test_several_archives_are_laid_over_each_other(photos, tmp_path):
+    for name in ("ant", "bee"):
+        with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as bundle:
+            for file in (photos / name).iterdir():
+                bundle.write(file, f"{name}/{file.name}")
+    assert add_dataset("two", [tmp_path / "ant.zip", tmp_path / "bee.zip"]).classes == 2
+    with pytest.raises(ArgumentError, match="must all be archives"):
+        add_dataset("two", [tmp_path / "ant.zip", photos])
+
+
+def test_a_folder_stays_where_it_is(photos):
+    assert add_dataset("insects", [photos]).path == str(photos)
+    assert read("insects").root == photos
+
+
+def test_a_published_name_insists_on_its_layout(photos):
+    with pytest.raises(DataError, match="does not look like sop"):
+        add_dataset("sop", [photos])
+    assert registered() == {}
+
+
+def test_names_that_cannot_be(photos):
+    with pytest.raises(ArgumentError, match="'glyphs' is built in"):
+        add_dataset("glyphs", [photos])
+    with pytest.raises(ArgumentError, match="cannot name a data set"):
+        add_dataset("a/b", [photos])
+
+
+def test_a_damaged_list_says_what_to_do(cache):
+    cache.mkdir()
+    (cache / "datasets.json").write_text("{")
+    with pytest.raises(FileError, match="delete it and add them again"):
+        registered()
+
+
+def test_a_folder_that_has_gone(photos):
+    add_dataset("insects", [photos])
+    photos.rename(photos.parent / "elsewhere")
+    with pytest.raises(DataError, match=r"'insects' was added from .*photos, which is gone; add it again"):
+        read("insects")
