@@ -1,0 +1,118 @@
+"""One process and several give the same loss and gradients, with replicated and with sharded proxies."""
+
+import multiprocessing
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+
+from lookalike.distributed import Processes, global_batch
+from lookalike.errors import ArgumentError, FileError
+from lookalike.losses.sharded import Sharded, load_rows, save_rows
+
+from . import sharded_worker as worker
+
+SIZES = (2, 3)
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def processes(request, tmp_path_factory):
+    """The results of all ranks of a real group of processes (gloo), and the folder with their shards."""
+    size, folder = request.param, tmp_path_factory.mktemp(f"processes{request.param}")
+    context = multiprocessing.get_context("forkserver")  # one fresh process imports, the others are its forks
+    context.set_forkserver_preload(["lookalike.losses.sharded"])
+    running = [context.Process(target=worker.main, args=(folder, rank, size)) for rank in range(size)]
+    for process in running:
+        process.start()
+    for process in running:
+        process.join(timeout=120)
+        assert process.exitcode == 0
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(size)], folder
+
+
+@pytest.mark.parametrize("name", worker.BASES)
+@pytest.mark.parametrize("form", ["replicated", "sharded"])
+def test_several_processes_equal_one(processes, form, name):
+    ranks = [rank["results"][f"{form}/{name}"] for rank in processes[0]]
+    one = worker.step("replicated", name, Processes())
+    for rank in ranks:
+        torch.testing.assert_close(rank["loss"], one["loss"], rtol=1e-9, atol=1e-11)
+        torch.testing.assert_close(rank["network"], one["network"], rtol=1e-9, atol=1e-11)
+    if form == "sharded":
+        proxies = [torch.cat([rank["proxies"] for rank in ranks])]
+    else:
+        proxies = [rank["proxies"] for rank in ranks]
+        assert all(torch.equal(gradient, proxies[0]) for gradient in proxies)
+    for gradient in proxies:
+        torch.testing.assert_close(gradient, one["proxies"], rtol=1e-9, atol=1e-11)
+
+
+def test_gathering_keeps_the_order_of_ranks_and_uneven_parts(processes):
+    expected = [10 * rank + index for rank in range(len(processes[0])) for index in range(rank + 1)]
+    assert all(rank["gathered"].tolist() == expected for rank in processes[0])
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 5])
+def test_shards_load_on_any_number_of_processes(processes, size):
+    whole = Sharded(
+        worker.CLASSES, worker.DIM, base=worker.BASES["soft_triple"], generator=worker.start()
+    ).proxies.detach()
+    parts = []
+    for rank in range(size):
+        loss = Sharded(
+            worker.CLASSES, worker.DIM, base=worker.BASES["soft_triple"], processes=Processes(rank, size)
+        )
+        loss.load(processes[1] / "shards")
+        parts.append(loss.proxies.detach())
+    assert torch.equal(torch.cat(parts), whole)
+
+
+@pytest.mark.parametrize("name", worker.BASES)
+def test_one_process_is_the_base_loss(name):
+    sharded, plain = (worker.step(form, name, Processes()) for form in ("sharded", "replicated"))
+    for key in ("loss", "network", "proxies"):
+        torch.testing.assert_close(sharded[key], plain[key], rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize(("count", "size"), [(11, 1), (11, 2), (11, 3), (7, 7), (1_000_003, 8)])
+def test_shares_are_whole_in_order_and_even(count, size):
+    shares = [Processes(rank, size).share(count) for rank in range(size)]
+    assert shares[0][0] == 0
+    assert shares[-1][1] == count
+    assert all(left[1] == right[0] for left, right in pairwise(shares))
+    lengths = [end - first for first, end in shares]
+    assert max(lengths) - min(lengths) <= 1
+
+
+def test_alone_everything_is_the_identity():
+    embeddings, labels = torch.randn(3, 2), torch.tensor([0, 1, 1])
+    assert global_batch(embeddings, labels) == (embeddings, labels)
+    alone = Processes.all()
+    assert alone == Processes(0, 1)
+    assert alone.sum_(embeddings) is embeddings
+    assert alone.maximum_(embeddings) is embeddings
+    assert alone.gather(embeddings) is embeddings
+
+
+def test_rows_of_files(tmp_path: Path):
+    """Ranges that cross files, classes that are missing, and shards of another cut."""
+    rows = torch.arange(20.0).view(10, 2)
+    save_rows(tmp_path, {"proxies": rows[:4], "moment": rows[:4] * 2}, first=0, num_classes=10)
+    save_rows(tmp_path, {"proxies": rows[4:7], "moment": rows[4:7] * 2}, first=4, num_classes=10)
+    found = load_rows(tmp_path, ["proxies", "moment"], first=3, end=6)
+    assert torch.equal(found["proxies"], rows[3:6])
+    assert torch.equal(found["moment"], rows[3:6] * 2)
+    with pytest.raises(FileError, match="holds class 7"):
+        load_rows(tmp_path, ["proxies"], first=5, end=9)
+    with pytest.raises(FileError, match="which overlap 2 to 4"):
+        save_rows(tmp_path, {"proxies": rows[2:5]}, first=2, num_classes=10)
+    save_rows(tmp_path, {"proxies": rows[:4] + 1}, first=0, num_classes=10)
+    assert torch.equal(load_rows(tmp_path, ["proxies"], first=0, end=1)["proxies"], rows[:1] + 1)
+
+
+def test_refusals():
+    with pytest.raises(ArgumentError, match="3 classes cannot be cut over 4 processes"):
+        Sharded(3, 2, processes=Processes(0, 4))
+    with pytest.raises(ArgumentError, match="ProxyGML"):
+        Sharded(30, 2, base="proxy_gml")
