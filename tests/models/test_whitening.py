@@ -44,6 +44,19 @@ def test_equals_the_textbook_route_up_to_signs(shrinkage, dim):
     )
 
 
+@pytest.mark.parametrize("dim", [1, 4, 11])
+def test_fewer_pictures_than_features_give_the_same(dim):
+    features, labels = sample(classes=4, per_class=3, width=20)
+    weight, bias = whitening.whitened(features, labels, dim)
+    ours = (features @ weight.T + bias).numpy()
+    np.testing.assert_allclose(
+        np.abs(ours), np.abs(slow_whitened(features, labels, dim, 1.0)), rtol=1e-3, atol=1e-3
+    )
+    features[7, 3] = float("inf")
+    with pytest.raises(ArgumentError, match="not finite"):
+        whitening.whitened(features, labels, dim)
+
+
 def test_within_class_covariance_becomes_nearly_round():
     features, labels = sample(per_class=200)
     weight, bias = whitening.whitened(features, labels, 5, shrinkage=1e-6)

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from lookalike.errors import FileError
 from lookalike.models import backbones
-from lookalike.models.embedder import Embedder, EmbedderConfig
+from lookalike.models.embedder import Embedder
+from lookalike.models.parts import EmbedderConfig
 
 FORMAT = 1
 WEIGHTS, CONFIG = "model.safetensors", "config.json"

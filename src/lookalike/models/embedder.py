@@ -8,7 +8,6 @@ The backbone is a chain of stages where its family is known (see `stages`): `ste
 activations worth keeping, `head_from(cut)` goes on from them.
 """
 
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,68 +17,10 @@ from torch import Tensor, nn
 from lookalike.checks import check_at_least, check_choice
 from lookalike.errors import ArgumentError
 from lookalike.models import backbones, pooling
+from lookalike.models.parts import EmbedderConfig, Normalize, ToMaps, sized
 from lookalike.models.stages import StageCost, stage_costs, stages_of
 from lookalike.models.weights import Loaded, load_backbone
 from lookalike.preprocessing import Preprocessing
-
-
-@dataclass(frozen=True)
-class EmbedderConfig:
-    """Everything but the weights: enough to build the same network again.
-
-    `embedding_dim` None means no projection: the pooled vector is the embedding.
-    """
-
-    backbone: str
-    pooling: str
-    k: int
-    norm: str
-    embedding_dim: int | None
-    bias: bool
-    preprocessing: Preprocessing
-    weights_origin: str
-    weights_license: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "EmbedderConfig":
-        """The inverse of `to_dict`."""
-        return cls(**{**values, "preprocessing": Preprocessing.from_dict(values["preprocessing"])})
-
-
-class Normalize(nn.Module):
-    """uint8 RGB pictures to the backbone's float input."""
-
-    def __init__(self, preprocessing: Preprocessing) -> None:
-        super().__init__()
-        self.preprocessing = preprocessing
-
-    def forward(self, images_BCHW: Tensor) -> Tensor:
-        if images_BCHW.dtype != torch.uint8 or images_BCHW.ndim != 4 or images_BCHW.shape[1] != 3:
-            raise ArgumentError(
-                f"pictures are {images_BCHW.dtype} of shape {tuple(images_BCHW.shape)}; expected torch.uint8 "
-                "(B, 3, H, W) in RGB, 0-255, not normalized"
-            )
-        return self.preprocessing.normalize(images_BCHW)
-
-
-class ToMaps(nn.Module):
-    """Whatever a backbone's last stage gives, as maps (B, F, H, W): tokens and channels-last included."""
-
-    def __init__(self, backbone: nn.Module) -> None:
-        super().__init__()
-        self._prefix = int(getattr(backbone, "num_prefix_tokens", 0))
-        self._channels_last = str(getattr(backbone, "output_fmt", "NCHW")).endswith("NHWC")
-
-    def forward(self, features: Tensor) -> Tensor:
-        if features.ndim == 3:
-            patches = features[:, self._prefix :]
-            side = round(patches.shape[1] ** 0.5)
-            return patches.transpose(1, 2).reshape(len(patches), patches.shape[2], side, -1)
-        return features.permute(0, 3, 1, 2) if self._channels_last else features
 
 
 class Embedder(nn.Module):
@@ -251,11 +192,3 @@ def assemble(loaded: Loaded, config: EmbedderConfig, *, seed: int = 0) -> Embedd
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Embedder(loaded.backbone, config, channels=loaded.channels)
-
-
-def sized(preprocessing: Preprocessing, size: int | None, resize: int | None) -> Preprocessing:
-    """The same preprocessing at another input size (see `build_embedder`)."""
-    if size is None and resize is None:
-        return preprocessing
-    size = preprocessing.size if size is None else size
-    return replace(preprocessing, size=size, resize=size if resize is None else resize)

@@ -150,17 +150,17 @@ def _check(features_NF: Tensor, dim: int, block_size: int) -> None:
 
 
 def _rows(features_NF: Tensor, start: int, block_size: int) -> Tensor:
-    return features_NF[start : start + block_size].detach().cpu().double()
+    rows = features_NF[start : start + block_size].detach().cpu().double()
+    if not bool(torch.isfinite(rows).all()):
+        raise ArgumentError(f"features are not finite in rows {start}..{start + len(rows) - 1}")
+    return rows
 
 
 def _class_means(features_NF: Tensor, classes_N: Tensor, block_size: int) -> tuple[Tensor, Tensor]:
     counts_C = torch.bincount(classes_N).double()
     sums_CF = torch.zeros(len(counts_C), features_NF.shape[1], dtype=torch.float64)
     for start in range(0, len(features_NF), block_size):
-        rows = _rows(features_NF, start, block_size)
-        if not bool(torch.isfinite(rows).all()):
-            raise ArgumentError(f"features are not finite in rows {start}..{start + len(rows) - 1}")
-        sums_CF.index_add_(0, classes_N[start : start + block_size], rows)
+        sums_CF.index_add_(0, classes_N[start : start + block_size], _rows(features_NF, start, block_size))
     return sums_CF / counts_C[:, None], counts_C
 
 

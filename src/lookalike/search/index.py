@@ -2,28 +2,20 @@
 
 An index remembers the fingerprint of the model that made its vectors and refuses any other's: vectors of two
 models can be compared without an error, and mean nothing. A picture is known by its path; putting it in
-again replaces it.
-
-On disk it is a folder: `index.json` (format, fingerprint, names of the other two), `pictures-N.json` (a
-list for each fact) and `embeddings-N.npy` (float32, memory-mapped when opened). A save writes new files
-and then replaces `index.json` in one step, so a reader sees the old index or the new one, never a mixture.
+again replaces it. How it lies on disk: `storage`.
 """
 
 import hashlib
-import json
-import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from lookalike.checks import check_at_least, look_up
-from lookalike.errors import ArgumentError, FileError
+from lookalike.errors import ArgumentError
 from lookalike.search.engines import ENGINES, Engine, Floats, Ints, overlap
-
-FORMAT = 1
+from lookalike.search.storage import read_index, write_index
 
 
 @dataclass(frozen=True)
@@ -207,29 +199,10 @@ class ImageIndex:
 
     def save(self, folder: str | Path) -> None:
         """Writes the index into `folder` (made if absent); readers see the old one until the last step."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        previous = _read_json(folder / "index.json") if (folder / "index.json").is_file() else {}
-        number = int(previous.get("number", 0)) + 1
-        facts: dict[str, Any] = {
-            "format": FORMAT,
-            "number": number,
-            "fingerprint": self.fingerprint,
-            "dim": self.dim,
-            "engine": self.engine,
-            "root": self.root,
-            "count": len(self),
-            "pictures": f"pictures-{number}.json",
-            "embeddings": f"embeddings-{number}.npy",
-        }
         names = [field.name for field in fields(IndexedPicture)]
-        rows = [asdict(picture) for picture in self._pictures]
-        _replace(folder / facts["embeddings"], lambda file: _save_array(file, self._vectors))
-        _replace(folder / facts["pictures"], _json({name: [row[name] for row in rows] for name in names}))
-        _replace(folder / "index.json", _json(facts))
-        for key in ("pictures", "embeddings"):
-            if key in previous:
-                (folder / str(previous[key])).unlink(missing_ok=True)
+        facts = {"fingerprint": self.fingerprint, "dim": self.dim, "engine": self.engine, "root": self.root}
+        columns = {name: [getattr(picture, name) for picture in self._pictures] for name in names}
+        write_index(Path(folder), facts, columns, self._vectors)
 
     @classmethod
     def load(cls, folder: str | Path) -> "ImageIndex":
@@ -238,26 +211,11 @@ class ImageIndex:
         Raises:
             FileError: no index there, one that is damaged, or one of another format.
         """
-        folder = Path(folder)
-        if not (folder / "index.json").is_file():
-            raise FileError(f"no index in '{folder}': an index folder holds 'index.json'")
-        facts = _read_json(folder / "index.json")
-        if facts.get("format") != FORMAT:
-            raise FileError(
-                f"index '{folder}' has format {facts.get('format')}, this version reads {FORMAT}; rebuild it"
-            )
+        facts, columns, vectors = read_index(Path(folder))
         index = cls(facts["fingerprint"], facts["dim"], engine=facts["engine"], root=facts["root"])
-        columns = _read_json(folder / facts["pictures"])
-        try:
-            index._vectors = np.load(folder / facts["embeddings"], mmap_mode="r" if facts["count"] else None)
-        except (OSError, ValueError) as error:
-            raise FileError(f"index '{folder}' is damaged ({error}); build it again") from error
+        index._vectors = vectors
         index._pictures = [IndexedPicture(*row) for row in zip(*columns.values(), strict=True)]
         index._row = {picture.path: row for row, picture in enumerate(index._pictures)}
-        if index._vectors.shape != (len(index), index.dim) or len(index._row) != len(index):
-            raise FileError(
-                f"index '{folder}' is damaged: {len(index)} pictures, vectors {index._vectors.shape}"
-            )
         return index
 
     def _engine(self) -> Engine:
@@ -285,29 +243,3 @@ class ImageIndex:
             )
         units: Floats = (vectors / lengths[:, None]).astype(np.float32)
         return units
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FileError(f"'{file}' is damaged or missing ({error}); build the index again") from error
-    return content
-
-
-def _save_array(file: Path, array: Floats) -> None:
-    with file.open("wb") as stream:
-        np.save(stream, array)
-
-
-def _json(content: dict[str, Any]) -> Callable[[Path], object]:
-    return lambda file: file.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
