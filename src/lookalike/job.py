@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -35,6 +36,8 @@ from lookalike.models.inference import for_inference
 from lookalike.progress import Progress
 from lookalike.runs import RunFolder
 from lookalike.settings import Mode
+
+Network = TypeVar("Network", bound=nn.Module)
 
 
 @dataclass
@@ -114,9 +117,13 @@ def cached_inputs(job: Job, tail: Tail, table: LabeledImages) -> NDArray[Any]:
     settings, embedder, partial = job.experiment.train, tail.embedder.eval(), job.mode == "partial"
     frozen: nn.Module = embedder.stem_until(job.cut) if partial else embedder.backbone
     config = embedder.config
+    if partial:
+        outputs = _lazily(frozen, lambda stem, images: stem(images))
+    else:
+        outputs = _lazily(embedder, lambda whole, images: whole.pool(whole.feature_maps(images)))
     with job.timed("embedding"):
         return cached_outputs(
-            for_inference(frozen) if partial else _pooled(for_inference(embedder)),
+            outputs,
             table,
             train_transform_of(job, embedder),
             key={
@@ -134,8 +141,10 @@ def cached_inputs(job: Job, tail: Tail, table: LabeledImages) -> NDArray[Any]:
         )
 
 
-def _pooled(embedder: Embedder) -> Callable[[Tensor], Tensor]:
-    return lambda images: embedder.pool(embedder.feature_maps(images))
+def _lazily(module: Network, use: Callable[[Network, Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """`use` of pictures with the module's fast copy, which is made at the first call, if there is one."""
+    fast = cache(lambda: for_inference(module))
+    return lambda images: use(fast(), images)
 
 
 def train_transform_of(job: Job, embedder: Embedder) -> TrainTransform:
@@ -148,7 +157,8 @@ def train_transform_of(job: Job, embedder: Embedder) -> TrainTransform:
 
 def run_whole(job: Job, tail: Tail, inputs: Inputs, *, project: bool) -> Tensor:
     """Embeddings (without `project`: pooled vectors) of every input, unaugmented, on the CPU."""
-    fast = Tail(for_inference(tail.embedder), tail.mode, tail.cut)
+    embedder = tail.embedder.eval()
+    fast = tail if tail.mode == "frozen" else Tail(for_inference(embedder), tail.mode, tail.cut)
     function = fast.embed if project else fast.pooled
     with torch.inference_mode(), job.fabric.autocast():
         results = [function(job.fabric.to_device(batch)).float().cpu() for batch in inputs.whole()]

@@ -6,6 +6,7 @@ nowhere else. Any other timm model can be used by its timm name; its facts are t
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal
 
 import timm
@@ -95,6 +96,7 @@ BACKBONES: Mapping[str, Backbone] = {
 }
 
 
+@cache
 def describe(name: str) -> Backbone:
     """The facts of a backbone of this table, or of a timm model, read from timm.
 
