@@ -93,7 +93,7 @@ def evaluate(
         gallery_classes = _labels(gallery_labels, rows, "gallery_labels", "gallery_embeddings")
         found, own = np.arange(rows), None
         source, what = gallery_embeddings, "gallery embeddings"
-    keep = len(found) * source.shape[1] * 4 <= memory_mb * 2**20 / 2
+    keep = (len(found) + len(asking)) * source.shape[1] * 4 <= memory_mb * 2**20 / 2
     right = Vectors(
         source,
         similarity,
@@ -110,7 +110,7 @@ def evaluate(
             similarity,
             what="embeddings",
             device=where,
-            keep=False,
+            keep=keep,
             rows=None if len(asking) == names else asking,
         )
     )

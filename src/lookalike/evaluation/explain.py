@@ -56,9 +56,9 @@ METRICS: dict[str, Explanation] = {
         "(1/R) sum over m with rank_m <= R of m / rank_m",
         "Precision at every hit among the R nearest, divided by R: order counts, and a miss costs.",
         "mean_average_precision_at_r in pytorch-metric-learning; its mean_average_precision also divides by "
-        "R but sums over all its k neighbors. OpenMetricLearning's map@k divides by the hits found, TensorFlow "
-        "Similarity's by R; Roth et al.'s mAP_c by the class size including the query, so that a perfect "
-        "ranking stays below 1.",
+        "R but sums over all its k neighbors. OpenMetricLearning's map@k divides by the hits found, "
+        "TensorFlow Similarity's by R; Roth et al.'s mAP_c by the class size including the query, so that a "
+        "perfect ranking stays below 1.",
     ),
     "mrr": Explanation(
         "mrr",

@@ -20,7 +20,7 @@ from lookalike.ranking.vectors import Comparison
 
 _CHUNK = 1 << 22
 _FEW_ROWS = 0.05
-_FEW_CANDIDATES = 0.05
+_FEW_CANDIDATES = 0.1
 _LARGE_CLASS = 24
 _MANY_UNSURE = 1 << 17
 _DOUBLE_ERROR = 2.0**-44
@@ -103,11 +103,17 @@ class Counter:
             for at in range(0, len(queries), 256):
                 part = queries[at : at + 256]
                 block = self.comparison.nearly_exact(part + self.start, gallery)
-                pair = torch.cat([torch.arange(self.offset[q], self.offset[q + 1]) for q in part.tolist()])
-                pair = pair.to(value.device)
-                line = torch.searchsorted(part, self.owner[pair])
+                line, pair = self._pairs_of(part)
                 value[pair] = block[line, torch.searchsorted(gallery, self.index[pair])]
         return value, self.comparison.error / 2.0**-24 * _DOUBLE_ERROR
+
+    def _pairs_of(self, query_A: Tensor) -> tuple[Tensor, Tensor]:
+        """The pairs of some queries, and for each pair the position of its query among them."""
+        start = torch.from_numpy(self.offset).to(query_A.device)
+        size = (start[1:] - start[:-1])[query_A]
+        line = torch.repeat_interleave(torch.arange(len(query_A), device=query_A.device), size)
+        within = torch.arange(len(line), device=line.device) - (size.cumsum(0) - size)[line]
+        return line, start[query_A][line] + within
 
     def _large_classes(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Queries and gallery rows of each large class, both ascending."""
@@ -175,6 +181,8 @@ class Counter:
                 leader_B[self.owner[pair_L[leads]] - first] = pair_L[leads]
                 self._whole(sims, leader_B, first, begin)
                 pair_L = pair_L[~leads]
+            if len(pair_L) > few:
+                pair_L = self._give_up(sims, pair_L, first)
             if len(pair_L) <= few:
                 return self._listed(sims, pair_L, first, begin)
             mask, number = self._above_lowest(sims, pair_L, first)
@@ -191,6 +199,28 @@ class Counter:
         mask = self._compare(sims if dim == 1 else sims.T, lowest.unsqueeze(dim), "maybe")
         return mask, int(count_true(mask, dim).sum())
 
+    def _give_up(self, sims: Tensor, pair_L: Tensor, first: int) -> Tensor:
+        """Drops pairs that more negatives of this tile beat than their limit allows; returns the others.
+
+        A row is cut into groups. If the (limit + 1)-th largest of the groups' maxima lies above a positive,
+        so do at least limit + 1 negatives, each in a group of its own.
+        """
+        longest = int(self.bound[pair_L].max()) + 1
+        groups = max(128, 2 * longest)
+        size = sims.shape[1] // groups
+        if size < 2:
+            return pair_L
+        part = sims[:, : size * groups]
+        if part.stride(1) == 1:
+            maxima = part.view(-1, size, groups).amax(dim=1)
+        else:
+            maxima = part.T.view(size, groups, -1).amax(dim=0).T.contiguous()
+        bar = maxima.topk(longest, dim=1).values
+        row = self.owner[pair_L] - first
+        lost = (bar[row, self.bound[pair_L]] > self.high[pair_L]) & ~self.best[pair_L]
+        self.greater[pair_L[lost]] = self.bound[pair_L[lost]] + 1
+        return pair_L[~lost]
+
     def _compare(self, stored: Tensor, threshold: Tensor, name: str) -> Tensor:
         """stored > threshold in reused memory, False in the columns that fill up to a multiple of 8."""
         rows, columns = stored.shape
@@ -206,16 +236,9 @@ class Counter:
         which, byte = mask.view(*words.shape, 8)[line, word].nonzero(as_tuple=True)
         row, column = line[which], word[which] * 8 + byte
         if not sims.is_contiguous():
-            order = column.argsort(stable=True)
-            row, column = column[order], row[order]
-        count = torch.bincount(row, minlength=len(sims))
-        place = torch.arange(len(row), device=sims.device) - (count.cumsum(0) - count)[row]
-        shape = (len(sims), max(1, int(count.max())))
-        values = torch.full(shape, -torch.inf, device=sims.device)
-        columns = torch.zeros(shape, dtype=torch.int64, device=sims.device)
-        values[row, place], columns[row, place] = sims[row, column], column
-        values, order = values.sort(dim=1, descending=True)
-        self._search(values, columns.gather(1, order), pair_L, first, begin)
+            row, column = column, row
+        keys, order = _descending_keys(row, sims[row, column]).sort()
+        self._search(keys, column[order], pair_L, first, begin)
 
     def _whole(self, sims: Tensor, leader_B: Tensor, first: int, begin: int) -> None:
         """One pair of every query, the tile compared as it lies; -1 for none."""
@@ -269,33 +292,29 @@ class Counter:
         """
         length = min(int(self.bound[pair_L].max()) + 1, sims.shape[1])
         values, columns = sims.contiguous().topk(length, dim=1)
-        return self._search(values, columns, pair_L, first, begin, whole=length == sims.shape[1])
+        row = torch.arange(len(sims), device=sims.device)[:, None]
+        keys = _descending_keys(row, values).reshape(-1)
+        return self._search(
+            keys, columns.reshape(-1), pair_L, first, begin, 0 if length == sims.shape[1] else length
+        )
 
     def _search(
-        self,
-        values_BK: Tensor,
-        column_BK: Tensor,
-        pair_L: Tensor,
-        first: int,
-        begin: int,
-        whole: bool = True,
+        self, keys: Tensor, column: Tensor, pair_L: Tensor, first: int, begin: int, cut: int = 0
     ) -> Tensor:
-        """Counts in sorted lists; unless they are the whole truth, returns pairs whose list was too short."""
-        length = values_BK.shape[1]
-        ascending = -values_BK
+        """Counts in the sorted lists of all rows, laid end to end.
+
+        Lists that were cut at `cut` entries leave some pairs undecided: those are returned.
+        """
         row = self.owner[pair_L] - first
-        place = torch.arange(len(pair_L), device=row.device) - torch.searchsorted(row, row)
-        shape = (len(values_BK), int(place.max()) + 1)
-        counts = []
-        for threshold in (self.high, self.low):
-            wanted = torch.full(shape, -torch.inf, device=row.device)
-            wanted[row, place] = -threshold[pair_L]
-            counts.append(torch.searchsorted(ascending, wanted)[row, place])
-        number, maybe = counts
-        more = (maybe == length) & (self.best[pair_L] | (number <= self.bound[pair_L]))
-        if whole:
-            more = torch.zeros_like(more)
-        number = torch.where(more, 0, number)
+        start = torch.searchsorted(keys, row << 32)
+        number, maybe = (
+            torch.searchsorted(keys, _descending_keys(row, threshold[pair_L])) - start
+            for threshold in (self.high, self.low)
+        )
+        more = torch.zeros_like(number, dtype=torch.bool)
+        if cut:
+            more = (maybe == cut) & (self.best[pair_L] | (number <= self.bound[pair_L]))
+            number = torch.where(more, 0, number)
         self.greater.index_add_(0, pair_L, number)
         unsure = ((maybe > number) & ~more).nonzero()[:, 0]
         if len(unsure):
@@ -303,7 +322,7 @@ class Counter:
             which = torch.repeat_interleave(unsure, width)
             within = torch.arange(len(which), device=row.device)
             within -= torch.repeat_interleave(width.cumsum(0) - width, width)
-            self._settle(pair_L[which], column_BK[row[which], number[which] + within] + begin)
+            self._settle(pair_L[which], column[start[which] + number[which] + within] + begin)
         return pair_L[more]
 
     def _settle(self, pair_T: Tensor, column_T: Tensor) -> None:
@@ -343,3 +362,13 @@ class Counter:
 
 def _scalar(value: float, device: torch.device) -> Tensor:
     return torch.tensor(value, dtype=torch.float32, device=device)
+
+
+def _descending_keys(row: Tensor, value: Tensor) -> Tensor:
+    """int64 that sort by row, then by float32 value from the largest down.
+
+    The bits of a float32 are in order of size once those of negative numbers are flipped.
+    """
+    bits = value.view(torch.int32)
+    ordered = torch.where(bits >= 0, bits, bits ^ 0x7FFFFFFF).to(torch.int64)
+    return (row << 32) + (2**31 - 1 - ordered)

@@ -1,0 +1,1 @@
+"""Measurements beside the arithmetic floor and beside other libraries, each in a process of its own."""
