@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lookalike.errors import ArgumentError
-from lookalike.losses import LOSSES, ProxyLoss
+from lookalike.losses import LOSSES, ProxyGML, ProxyLoss
 from lookalike.losses.base import CHUNKED_FROM
 from lookalike.losses.large.classes import Part, fits_exponent
+from lookalike.losses.large.proxy_gml import proxy_gml_selected
 
 CASES = {
     "proxy_anchor": ("proxy_anchor", {}),
@@ -262,3 +263,45 @@ def test_weights_count_classes_as_if_they_were_repeated():
         expected = results(twice, embeddings, labels, "dense")
         merged = torch.cat([expected[2][:3], expected[2][3:].sum(dim=0, keepdim=True)])
         check((value, by_embeddings, by_proxies), (expected[0], expected[1], merged), 1e-12)
+
+
+@pytest.mark.parametrize(("per_class", "neighbors"), [(1, 5), (1, 1), (3, 7), (3, 3), (3, 2)])
+@pytest.mark.parametrize(("samples", "rows"), [(1, 1), (3, 3), (100, 100), (None, 1024)])
+def test_the_sparse_form_of_proxy_gml_equals_the_dense(per_class, neighbors, samples, rows):
+    classes = 13
+    loss = ProxyGML(
+        classes,
+        DIM,
+        proxies_per_class=per_class,
+        neighbor_ratio=neighbors / (classes * per_class),
+        regularizer_weight=0,
+        scale=3.0,
+        generator=torch.Generator().manual_seed(1),
+    ).double()
+    embeddings, labels = batch(8, 9)
+    dense = results(loss, embeddings, labels, "dense")
+    value = proxy_gml_selected(
+        embeddings,
+        loss.proxies,
+        labels,
+        proxies_per_class=per_class,
+        neighbors=neighbors,
+        scale=3.0,
+        samples=samples,
+        rows=rows,
+    )
+    ours = (value.detach(), *torch.autograd.grad(value, (embeddings, loss.proxies)))
+    check(ours, dense, 1e-12)
+
+
+def test_proxy_gml_takes_the_sparse_form_where_it_knows_the_settings():
+    embeddings, labels = batch(13, 9)
+    for arguments, sparse in (
+        ({"neighbor_ratio": 0.15}, True),
+        ({"neighbor_ratio": 0.5}, False),
+        ({"neighbor_ratio": 0.15, "positive_bonus": 1.0}, False),
+        ({"neighbor_ratio": 0.15, "mask": "nonzero"}, False),
+    ):
+        loss = ProxyGML(13, DIM, proxies_per_class=3, **arguments).double()
+        assert loss.selects_few == sparse
+        check(results(loss, embeddings, labels, "chunked"), results(loss, embeddings, labels, "dense"), 1e-12)

@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from lookalike.checks import check_at_least, check_between, check_choice, check_positive
 from lookalike.losses.base import ProxyLoss, full_precision, unit_rows
+from lookalike.losses.large.proxy_gml import proxy_gml_selected
 
 ALWAYS = 4.0  # a bonus above any difference of cosines
 LOGITS_AT_ONCE = 2**24  # of the regularizer
@@ -163,17 +164,32 @@ class ProxyGML(ProxyLoss):
         """k = ceil(r*C*N), not moved by rounding of the product."""
         return max(1, math.ceil(self.neighbor_ratio * len(self.proxies) - 1e-9))
 
+    @property
+    def selects_few(self) -> bool:
+        """Whether products with sparse matrices pay, and the sparse form knows these settings."""
+        return self.neighbor_ratio <= 0.2 and self.positive_bonus is None and self.mask == "selected"
+
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         labels = self.checked(embeddings, labels)
-        value = proxy_gml(
-            self.similarities(embeddings),
-            labels,
-            proxies_per_class=self.proxies_per_class,
-            neighbors=self.neighbors,
-            scale=self.scale,
-            positive_bonus=self.positive_bonus,
-            mask=self.mask,
-        )
+        if self.in_chunks(embeddings) and self.selects_few:
+            value = proxy_gml_selected(
+                embeddings,
+                self.proxies,
+                labels,
+                proxies_per_class=self.proxies_per_class,
+                neighbors=self.neighbors,
+                scale=self.scale,
+            )
+        else:
+            value = proxy_gml(
+                self.similarities(embeddings),
+                labels,
+                proxies_per_class=self.proxies_per_class,
+                neighbors=self.neighbors,
+                scale=self.scale,
+                positive_bonus=self.positive_bonus,
+                mask=self.mask,
+            )
         if self.regularizer_weight == 0:
             return value
         regularizer = proxy_regularizer(self.proxies, proxies_per_class=self.proxies_per_class)
