@@ -1,5 +1,7 @@
 """The literal tables: complete, consistent, and with a source for every number."""
 
+from pathlib import Path
+
 import pytest
 
 from lookalike.errors import UnknownNameError
@@ -124,3 +126,9 @@ def test_a_study_is_described_with_complete_experiments():
     header, lines = described_rows(find_study("hpl/table1"))
     assert header[:3] == ["row", "data", "recall_at_1"]
     assert all(len(line) == len(header) for line in lines)
+
+
+@every_study
+def test_the_documentation_lists_the_study(study):
+    page = Path(__file__).parents[2] / "docs" / "studies.md"
+    assert f"| `{study.id}` | {study.title} |" in page.read_text()
