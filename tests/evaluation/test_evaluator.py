@@ -29,7 +29,7 @@ def compare(result, queries, labels, owns, gallery, gallery_labels, ks, similari
                 assert values[q] == pytest.approx(expected[key], abs=1e-12), (key, q)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_self_retrieval_equals_loops(data):
     rows = whole_numbers(data.draw, data.draw(st.integers(2, 14)), 2)

@@ -30,20 +30,19 @@ class Clustering:
             faiss where it is installed, else scikit-learn.
         clusters: k; the number of classes by default.
         restarts: the best objective of so many starts counts; by default 10, or 1 above 1,000 clusters.
-        iterations: of Lloyd's algorithm; passes over the data for 'minibatch'.
+        iterations: of Lloyd's algorithm, 20 by default; passes over the data for 'minibatch', 5 by default.
         seed: of the starts.
     """
 
     engine: str = "auto"
     clusters: int | None = None
     restarts: int | None = None
-    iterations: int = 20
+    iterations: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_choice("engine", self.engine, ENGINES)
-        check_at_least("iterations", self.iterations, 1)
-        for what in ("clusters", "restarts"):
+        for what in ("clusters", "restarts", "iterations"):
             if getattr(self, what) is not None:
                 check_at_least(what, getattr(self, what), 1)
 
@@ -76,8 +75,9 @@ def cluster_scores(
         raise ArgumentError(f"clusters is {clusters}, but there are {len(matrix)} rows; give at most as many")
     engine = _engine(wanted.engine)
     restarts = wanted.restarts or (10 if clusters <= 1000 else 1)
-    assigned = _ASSIGN[engine](matrix, clusters, restarts, wanted.iterations, wanted.seed)
-    settings = {**asdict(wanted), "engine": engine, "clusters": clusters, "restarts": restarts}
+    iterations = wanted.iterations or (5 if engine == "minibatch" else 20)
+    assigned = _ASSIGN[engine](matrix, clusters, restarts, iterations, wanted.seed)
+    settings = asdict(Clustering(engine, clusters, restarts, iterations, wanted.seed))
     return {
         "nmi": float(normalized_mutual_info_score(labels, assigned)),
         "nmi_geometric": float(normalized_mutual_info_score(labels, assigned, average_method="geometric")),

@@ -79,34 +79,25 @@ def expected_metrics(greater_R: Integers, tied_R: Integers, ks: Sequence[int]) -
     hits = dict.fromkeys(ks, 0.0)
     found = dict.fromkeys(ks, 0.0)
     r_precision = map_at_r = mrr = 0.0
-    open_share = 1.0  # probability that no positive stands before the current place
-    m_before = 0
-    while m_before < relevant:
-        greater, tied = int(greater_R[m_before]), int(tied_R[m_before])
-        same = 1
-        if tied:
-            same = int(((greater_R == greater) & (tied_R == tied)).sum())
-        size, before = same + tied, greater + m_before
-        group_open = 1.0
-        for i in range(1, size + 1):
-            place = before + i
-            share = same / size
-            if place <= relevant:
-                r_precision += share / relevant
-                earlier = (i - 1) * (same - 1) / (size - 1) if size > 1 else 0.0
-                map_at_r += share * (m_before + 1 + earlier) / place / relevant
-            still_open = group_open * max(0.0, (tied - i + 1) / (size - i + 1))
-            if m_before == 0:
-                mrr += (group_open - still_open) / place
-                open_share = still_open
-            group_open = still_open
-            for k in ks:
-                if place <= k:
-                    hits[k] += share
-                    found[k] = 1.0 - open_share
-            if place > max(relevant, *ks, 1) and (m_before > 0 or group_open == 0.0):
-                break
-        m_before += same
+    earlier = 0  # positives in the groups before
+    while earlier < relevant:
+        greater, tied = int(greater_R[earlier]), int(tied_R[earlier])
+        same = int(((greater_R == greater) & (tied_R == tied)).sum()) if tied else 1
+        size, before = same + tied, greater + earlier
+        inside = np.arange(1, size + 1)
+        share = same / size
+        r_precision += share * min(max(relevant - before, 0), size) / relevant
+        within = inside[: max(relevant - before, 0)]
+        of_group = (within - 1) * (same - 1) / max(size - 1, 1)
+        map_at_r += float((share * (earlier + 1 + of_group) / (before + within)).sum()) / relevant
+        if earlier == 0:  # open: no positive among the first i of the group
+            still = np.cumprod(np.maximum(tied - inside + 1, 0) / (size - inside + 1))
+            opened = np.concatenate([[1.0], still])
+            mrr = float(((opened[:-1] - opened[1:]) / (before + inside)).sum())
+            found = {k: 1.0 - float(opened[min(max(k - before, 0), size)]) for k in ks}
+        for k in ks:
+            hits[k] += share * min(max(k - before, 0), size)
+        earlier += same
     values = {"r_precision": r_precision, "map_at_r": map_at_r, "mrr": mrr}
     for k in ks:
         values[f"recall_at_{k}"] = found[k]

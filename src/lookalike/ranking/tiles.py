@@ -22,7 +22,7 @@ _CHUNK = 1 << 22
 _FEW_ROWS = 0.05
 _FEW_CANDIDATES = 0.1
 _LARGE_CLASS = 24
-_MANY_UNSURE = 1 << 17
+_CROWDED = 64
 _DOUBLE_ERROR = 2.0**-44
 
 
@@ -69,6 +69,7 @@ class Counter:
         self.mutual = mutual
         self.group = torch.from_numpy(group).to(device)
         self.rough = torch.from_numpy(np.repeat((counts >= _LARGE_CLASS) & (not mutual), counts)).to(device)
+        self.double_error = comparison.error / 2.0**-24 * _DOUBLE_ERROR
         self.value, slack = self._values()
         error = comparison.error + slack
         self.low = torch.nextafter((self.value - error).to(torch.float32), _scalar(-torch.inf, device))
@@ -105,7 +106,7 @@ class Counter:
                 block = self.comparison.nearly_exact(part + self.start, gallery)
                 line, pair = self._pairs_of(part)
                 value[pair] = block[line, torch.searchsorted(gallery, self.index[pair])]
-        return value, self.comparison.error / 2.0**-24 * _DOUBLE_ERROR
+        return value, self.double_error
 
     def _pairs_of(self, query_A: Tensor) -> tuple[Tensor, Tensor]:
         """The pairs of some queries, and for each pair the position of its query among them."""
@@ -238,7 +239,7 @@ class Counter:
         if not sims.is_contiguous():
             row, column = column, row
         keys, order = _descending_keys(row, sims[row, column]).sort()
-        self._search(keys, column[order], pair_L, first, begin)
+        self._listed(sims, self._search(keys, column[order], pair_L, first, begin), first, begin)
 
     def _whole(self, sims: Tensor, leader_B: Tensor, first: int, begin: int) -> None:
         """One pair of every query, the tile compared as it lies; -1 for none."""
@@ -252,9 +253,11 @@ class Counter:
         above = self._compare(stored, high.unsqueeze(dim), "above")
         maybe = self._compare(stored, low.unsqueeze(dim), "maybe")
         number = count_true(above, dim)[: len(leader_B)]
-        unsure = (count_true(maybe, dim)[: len(leader_B)] > number) & has
-        self.greater.index_add_(0, safe, torch.where(has, number, 0))
-        rows = unsure.nonzero()[:, 0]
+        count = count_true(maybe, dim)[: len(leader_B)] - number
+        unsure = (count > 0) & has
+        crowded = unsure & (count > _CROWDED)
+        self.greater.index_add_(0, safe, torch.where(has & ~crowded, number, 0))
+        rows = (unsure & ~crowded).nonzero()[:, 0]
         if len(rows):
             if dim == 1:
                 band = maybe[rows] & ~above[rows]
@@ -262,6 +265,7 @@ class Counter:
                 band = (maybe.index_select(1, rows) & ~above.index_select(1, rows)).T
             which, column = band.nonzero(as_tuple=True)
             self._settle(leader_B[rows[which]], column + begin)
+        self._listed(sims, leader_B[crowded], first, begin)
 
     def _listed(self, sims: Tensor, pair_L: Tensor, first: int, begin: int) -> None:
         """Pairs one by one, each with a copy of its query's row."""
@@ -280,10 +284,15 @@ class Counter:
         torch.gt(rows, self.low[pair_L, None], out=maybe)
         number = count_true(above, 1)
         self.greater.index_add_(0, pair_L, number)
-        unsure = (count_true(maybe, 1) > number).nonzero()[:, 0]
+        count = count_true(maybe, 1) - number
+        unsure = (count > 0).nonzero()[:, 0]
         if len(unsure):
-            which, column = (maybe[unsure] & ~above[unsure]).nonzero(as_tuple=True)
-            self._settle(pair_L[unsure[which]], column + begin)
+            band = maybe[unsure] & ~above[unsure]
+            if int(count.max()) > _CROWDED:
+                self._settle_crowd(pair_L[unsure], band, begin)
+            else:
+                which, column = band.nonzero(as_tuple=True)
+                self._settle(pair_L[unsure[which]], column + begin)
 
     def _largest(self, sims: Tensor, pair_L: Tensor, first: int, begin: int) -> Tensor:
         """Many entries above many pairs: the largest of each row, sorted; returns pairs that need more.
@@ -303,7 +312,8 @@ class Counter:
     ) -> Tensor:
         """Counts in the sorted lists of all rows, laid end to end.
 
-        Lists that were cut at `cut` entries leave some pairs undecided: those are returned.
+        Lists that were cut at `cut` entries leave some pairs undecided, and pairs that a crowd is about as
+        similar as are better settled otherwise: those are returned.
         """
         row = self.owner[pair_L] - first
         start = torch.searchsorted(keys, row << 32)
@@ -315,6 +325,9 @@ class Counter:
         if cut:
             more = (maybe == cut) & (self.best[pair_L] | (number <= self.bound[pair_L]))
             number = torch.where(more, 0, number)
+        crowded = (maybe - number > _CROWDED) & ~more
+        more = more | crowded
+        number = torch.where(crowded, 0, number)
         self.greater.index_add_(0, pair_L, number)
         unsure = ((maybe > number) & ~more).nonzero()[:, 0]
         if len(unsure):
@@ -327,30 +340,50 @@ class Counter:
 
     def _settle(self, pair_T: Tensor, column_T: Tensor) -> None:
         """Compares exactly: is gallery row `column` more or as similar to the query as the positive?"""
-        if len(pair_T) > _MANY_UNSURE:
-            pair_T, column_T = self._settle_copies(pair_T, column_T)
-        value = self.value[pair_T]
         query = self.owner[pair_T] + self.start
-        rough = self.rough[pair_T].nonzero()[:, 0]
-        if len(rough):
-            distinct, back = torch.unique(pair_T[rough], return_inverse=True)
-            exact = self.comparison.exact(self.owner[distinct] + self.start, self.index[distinct])
-            value[rough] = exact[back]
+        value = self._exact_value(pair_T)
         other = self.comparison.exact(query, column_T)
         tied = other == value
         self.greater.index_add_(0, pair_T, (other > value).long())
         self.tied.index_add_(0, pair_T, tied.long())
         self.before.index_add_(0, pair_T, (tied & (column_T < self.index[pair_T])).long())
 
-    def _settle_copies(self, pair_T: Tensor, column_T: Tensor) -> tuple[Tensor, Tensor]:
-        """Ties with exact copies of the positive, without arithmetic; returns the comparisons left."""
+    def _exact_value(self, pair_T: Tensor) -> Tensor:
+        value = self.value[pair_T]
+        rough = self.rough[pair_T].nonzero()[:, 0]
+        if len(rough):
+            distinct, back = torch.unique(pair_T[rough], return_inverse=True)
+            exact = self.comparison.exact(self.owner[distinct] + self.start, self.index[distinct])
+            value[rough] = exact[back]
+        return value
+
+    def _settle_crowd(self, pair_U: Tensor, band_UM: Tensor, begin: int) -> None:
+        """The same where many rows are about as similar, as in collapsed embeddings.
+
+        A float64 product decides nearly all, copies of the positive are known without arithmetic, and only
+        what is left is compared one by one.
+        """
+        gallery = self.comparison.gallery
         if self._digest is None:
-            self._digest = torch.from_numpy(self.comparison.gallery.digest_rows()).to(self.index.device)
-        positive = self.index[pair_T]
-        copy = self._digest[positive] == self._digest[column_T]
-        self.tied.index_add_(0, pair_T, copy.long())
-        self.before.index_add_(0, pair_T, (copy & (column_T < positive)).long())
-        return pair_T[~copy], column_T[~copy]
+            self._digest = torch.from_numpy(gallery.digest_rows()).to(self.index.device)
+        column = torch.arange(begin, min(begin + band_UM.shape[1], len(gallery)), device=self.index.device)
+        band_UM = band_UM[:, : len(column)]
+        query, back = torch.unique(self.owner[pair_U], return_inverse=True)
+        step = max(1, _CHUNK // len(column))
+        for at in range(0, len(pair_U), step):
+            pair, band = pair_U[at : at + step], band_UM[at : at + step]
+            low, high = int(back[at : at + step].min()), int(back[at : at + step].max()) + 1
+            values = self.comparison.nearly_exact(query[low:high] + self.start, column)
+            excess = values[back[at : at + step] - low] - self._exact_value(pair)[:, None]
+            positive = self.index[pair, None]
+            copy = band & (self._digest[positive] == self._digest[column])
+            ahead = band & ~copy & (excess > self.double_error)
+            self.greater.index_add_(0, pair, ahead.sum(dim=1))
+            self.tied.index_add_(0, pair, copy.sum(dim=1))
+            self.before.index_add_(0, pair, (copy & (column < positive)).sum(dim=1))
+            left = band & ~copy & (excess.abs() <= self.double_error)
+            which, where = left.nonzero(as_tuple=True)
+            self._settle(pair[which], column[where])
 
     def finish(self) -> tuple[Tensor, Tensor, Tensor]:
         """greater, tied and tied_before of every pair; those given up get the size of the gallery, 0, 0."""
