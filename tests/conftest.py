@@ -1,17 +1,24 @@
 """Fixtures that several test files share."""
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from toys import colored_squares
+
 ROOT = Path(__file__).parent.parent
+
+
+def _shared() -> Path:
+    return Path(os.environ.get("LOOKALIKE_SHARED", ROOT.parent / "shared"))
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder with real pictures; tests that need it skip, with the reason, where it is absent."""
-    folder = Path(os.environ.get("LOOKALIKE_SHARED", ROOT.parent / "shared")) / "data"
+    folder = _shared() / "data"
     if not folder.is_dir():
         pytest.skip(f"real data is absent: no folder {folder} (set LOOKALIKE_SHARED)")
     return folder
@@ -20,9 +27,20 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def oracles() -> dict:
     """Reference values of losses and metrics; tests that need them skip where the file is absent."""
-    import json
-
-    file = Path(os.environ.get("LOOKALIKE_SHARED", ROOT.parent / "shared")) / "oracles.json"
+    file = _shared() / "oracles.json"
     if not file.is_file():
         pytest.skip(f"reference values are absent: no file {file} (set LOOKALIKE_SHARED)")
     return json.loads(file.read_text())
+
+
+@pytest.fixture(scope="session")
+def squares(tmp_path_factory):
+    """A drawn data set of 16 classes of colored squares."""
+    return colored_squares(tmp_path_factory.mktemp("squares"))
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch) -> Path:
+    """Caches of one test, which do not stay on the machine."""
+    monkeypatch.setenv("LOOKALIKE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"

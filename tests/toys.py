@@ -45,3 +45,16 @@ def colored_squares(folder: Path, *, named_split: bool = False) -> LabeledImages
         split=np.where(labels < CLASSES // 2, "train", "test") if named_split else None,
         name="squares",
     )
+
+
+def photo_folders(folder: Path, *, classes: int = 12, each: int = 6) -> Path:
+    """`folder`/<class>/<number>.png: small mosaics, one pattern a class with noise."""
+    draws = np.random.default_rng(0)
+    for label in range(classes):
+        pattern = draws.integers(0, 255, size=(6, 6, 3))
+        (folder / f"{label}").mkdir(parents=True)
+        for number in range(each):
+            tiles = np.clip(pattern + draws.normal(0, 40, size=pattern.shape), 0, 255).astype(np.uint8)
+            picture = Image.fromarray(tiles).resize((48, 48), Image.Resampling.NEAREST)
+            picture.save(folder / f"{label}" / f"{number}.png")
+    return folder

@@ -26,7 +26,7 @@ from lookalike.data.images import picture_size
 from lookalike.data.readers import read
 from lookalike.data.splits import Parts, three_way
 from lookalike.data.table import LabeledImages
-from lookalike.embedding import embed, embed_with
+from lookalike.embedding import embed, embed_with, pick_device
 from lookalike.errors import FileError
 from lookalike.evaluation import RetrievalResult
 from lookalike.experiment import Experiment
@@ -107,7 +107,8 @@ def fit(
     """
     began, folder, progress = time.monotonic(), RunFolder(out), progress or Progress()
     table = data if isinstance(data, LabeledImages) else read(data)
-    fabric = Fabric(accelerator=device, devices=1)
+    accelerator = pick_device(device).type
+    fabric = Fabric(accelerator=accelerator, devices=1)
     if resume:
         experiment = folder.experiment()
         start_from = folder.read_json("data.json")["start_from"]
@@ -120,7 +121,7 @@ def fit(
     )
     if not resume:
         experiment = _resolved(experiment, parts, fabric)
-    fabric = Fabric(accelerator=device, devices=1, precision=experiment.train.precision)
+    fabric = Fabric(accelerator=accelerator, devices=1, precision=experiment.train.precision)
     job = Job(experiment, parts, folder, fabric, progress, Path(start_from) if start_from else None)
     facts = _data_facts(data, table, parts, start_from)
     if job.start_from is not None:

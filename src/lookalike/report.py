@@ -42,9 +42,10 @@ def write_report(run: Path | str, done: FitResult) -> Path:
     page = _render(
         "report.html",
         title=f"{data['name']}: {result['loss']}, {result['mode']}",
-        headline=f"Of the pictures of {data['classes']['test']} classes never seen in training, {after:.1f} % "
-        f"have their own class nearest; before training it was {before:.1f} %.",
-        facts=f"Chosen by {chosen['by']}: {chosen['what']}, epoch {chosen['epoch']} of {chosen['epochs_trained']}. "
+        headline=f"Of the pictures of {data['classes']['test']} classes never seen in training, "
+        f"{after:.1f} % have their own class nearest; before training it was {before:.1f} %.",
+        facts=f"Chosen by {chosen['by']}: {chosen['what']}, epoch {chosen['epoch']} of "
+        f"{chosen['epochs_trained']}. "
         f"{result['seconds']['total']:.0f} seconds in all.",
         header=["", *columns],
         rows=[[key, *(f"{100 * values[key]:.2f}" for values in columns.values())] for key in METRICS],
@@ -162,16 +163,11 @@ def _row(
 
 
 def _origin(folder: RunFolder, result: dict[str, Any]) -> list[tuple[str, Any]]:
+    data, model = result["data"], folder.experiment().model
     environment, experiment = folder.read_json("environment.json"), folder.experiment()
     return [
-        (
-            "data",
-            f"{result['data']['name']} ({result['data']['digest'][:12]}), split {result['data']['split_digest'][:12]}",
-        ),
-        (
-            "network",
-            f"{experiment.model.backbone}, {experiment.data.image_size} px, {experiment.model.embedding_dim}-d",
-        ),
+        ("data", f"{data['name']} ({data['digest'][:12]}), split {data['split_digest'][:12]}"),
+        ("network", f"{model.backbone}, {experiment.data.image_size} px, {model.embedding_dim}-d"),
         (
             "loss",
             ", ".join([experiment.loss.name, *(f"{k}={v}" for k, v in experiment.loss.arguments.items())]),

@@ -209,8 +209,9 @@ def _is_over(state: TrainingState, settings: TrainSettings) -> bool:
 
 
 def _not_finite(epoch: int, step: int, factor: float, settings: TrainSettings, names: list[str]) -> str:
+    pictures = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
     return (
         f"the loss is not finite in epoch {epoch}, step {step} (rate factor {factor:g}, backbone {settings.lr}, "
         f"head {settings.head_lr}, proxies {settings.proxy_lr}); lower the rates or set train.clip_norm; "
-        f"the last good epoch is kept; pictures of the batch: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"
+        f"the last good epoch is kept; pictures of the batch: {pictures}"
     )

@@ -27,7 +27,7 @@ def list_data(json: Json = False) -> None:
         print_rows(["name", "state", "about"], [[r["name"], r["state"], r["about"]] for r in rows])
 
 
-@app.command("add", epilog="Example: lookalike data add cars cars196.zip")
+@app.command("add", epilog="Example: lookalike data add photos photos.zip")
 def add(
     name: Annotated[str, typer.Argument(help="What to call the data set from now on.")],
     sources: Annotated[
@@ -51,7 +51,7 @@ def add(
         print(f"{name}: {entry.pictures:,} pictures, {entry.classes:,} classes, in {entry.path}")
 
 
-@app.command("check", epilog="Example: lookalike data check glyphs")
+@app.command("check", epilog="Example: lookalike data check photos")
 def check(
     data: DataArgument,
     out: Annotated[
@@ -80,7 +80,7 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command("split", epilog="Example: lookalike data split glyphs --out split.csv")
+@app.command("split", epilog="Example: lookalike data split photos --out split.csv")
 def split(
     data: DataArgument,
     out: Annotated[

@@ -8,7 +8,8 @@ import typer
 from lookalike.cli.common import Device, Json, print_json
 
 Index = Annotated[Path, typer.Argument(help="An index folder, as `lookalike index` leaves it.")]
-Pictures = Annotated[list[Path], typer.Argument(help="The pictures to look for.")]
+Pictures = Annotated[list[Path] | None, typer.Argument(help="The pictures to look for.")]
+Sample = Annotated[int, typer.Option(min=0, help="Also ask with so many of the index's own pictures.")]
 K = Annotated[int, typer.Option("-k", min=1, help="How many to show.")]
 Html = Annotated[Path | None, typer.Option("--html", help="Also write a page with the pictures.")]
 
@@ -22,8 +23,9 @@ def add(app: typer.Typer) -> None:
 
 def search(
     index: Index,
-    pictures: Pictures,
+    pictures: Pictures = None,
     k: K = 10,
+    sample: Sample = 0,
     html: Html = None,
     device: Device = "auto",
     json: Json = False,
@@ -31,7 +33,7 @@ def search(
     """Find the K pictures of the index most similar to each PICTURE, most similar first."""
     from lookalike.search.build import search_pictures
 
-    found = search_pictures(index, pictures, k=k, device=device)
+    found = search_pictures(index, pictures or [], k=k, sample=sample, device=device)
     if html is not None:
         from lookalike.report import write_hits
 

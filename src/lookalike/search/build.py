@@ -105,9 +105,16 @@ def build_index(
 
 
 def search_pictures(
-    index: str | Path, pictures: Sequence[str | Path], *, k: int = 10, device: str = "auto"
+    index: str | Path, pictures: Sequence[str | Path], *, k: int = 10, sample: int = 0, device: str = "auto"
 ) -> tuple[QueryHits, ...]:
     """The `k` pictures of the index most similar to each picture file, most similar first.
+
+    Args:
+        index: an index folder.
+        pictures: picture files.
+        k: how many.
+        sample: ask also with so many pictures of the index, drawn evenly; each leaves itself out.
+        device: "auto", "cpu", "cuda" or "mps".
 
     Raises:
         FileError: no index, or no file of that name.
@@ -115,20 +122,27 @@ def search_pictures(
         DataError: a file that is no picture.
     """
     opened = ImageIndex.load(index)
+    root = Path(opened.root)
+    drawn = np.linspace(0, len(opened) - 1, num=min(sample, len(opened))).astype(int)
+    own = [opened.pictures[row].path for row in drawn]
+    pictures = [*pictures, *(root / path for path in own)]
     embedder, _ = load_model(Path(index) / MODEL)
     place = pick_device(device)
     queries = embed(embedder.to(place), _table(pictures), workers=0, device=place).matrix
-    found = opened.search(queries, k, fingerprint=fingerprint(embedder))
-    root = Path(opened.root)
+    found = opened.search(queries, k + (1 if own else 0), fingerprint=fingerprint(embedder))
+    itself = [None] * (len(pictures) - len(own)) + own
     return tuple(
         QueryHits(
             str(query),
             tuple(
                 Hit(picture.path, root / picture.path, picture.label, float(similarity))
                 for picture, similarity in zip(line, similarities, strict=True)
-            ),
+                if picture.path != left_out
+            )[:k],
         )
-        for query, line, similarities in zip(pictures, found.pictures, found.similarities, strict=True)
+        for query, left_out, line, similarities in zip(
+            pictures, itself, found.pictures, found.similarities, strict=True
+        )
     )
 
 

@@ -1,0 +1,157 @@
+"""What the verbs print, write and refuse."""
+
+import json
+
+import numpy as np
+import pytest
+
+FAST = ["--set", "train.mode=frozen", "--set", "train.epochs=1", "--set", "data.workers=0", "--quiet"]
+
+
+def test_train_leaves_a_complete_run_folder(trained):
+    names = {file.name for file in trained.iterdir()}
+    assert {
+        "model.safetensors",
+        "config.json",
+        "experiment.yaml",
+        "environment.json",
+        "data.json",
+        "log.jsonl",
+        "result.json",
+        "report.html",
+        "training_state",
+    } <= names
+    assert not list(trained.rglob("*.pkl")) + list(trained.rglob("*.pt")) + list(trained.rglob("*.tmp"))
+    result = json.loads((trained / "result.json").read_text())
+    for part in ("start", "validation", "test"):
+        assert {"recall_at_1", "map_at_r", "r_precision", "mrr"} <= set(result[part])
+    assert result["validation"]["map_at_r"] >= result["start"]["map_at_r"]
+    assert result["selected"]["by"].endswith("validation classes")
+    assert result["selected"]["test_used_to_select"] is False
+
+
+def test_report_is_one_file_with_pictures(trained):
+    page = (trained / "report.html").read_text()
+    assert page.count("data:image/jpeg;base64,") > 20
+    assert 'class="right"' in page
+    assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
+        "http://creativecommons.org", ""
+    )
+
+
+def test_train_json_is_the_result(lookalike, desk):
+    done = lookalike("train", "photos", "--out", "runs/json", "--json", *FAST)
+    assert done.code == 0
+    assert json.loads(done.out) == json.loads((desk / "runs" / "json" / "result.json").read_text())
+    assert done.err == ""
+
+
+def test_evaluate_run_gives_the_numbers_of_training(lookalike, trained):
+    result = json.loads((trained / "result.json").read_text())
+    for words in (["runs/photos"], ["runs/photos", "photos"]):
+        done = lookalike("evaluate", *words, "--json", "--quiet")
+        assert done.code == 0, done.err
+        measured = json.loads(done.out)
+        assert measured["recall_at_1"] == pytest.approx(result["test"]["recall_at_1"])
+        assert measured["map_at_r"] == pytest.approx(result["test"]["map_at_r"], abs=1e-6)
+        assert "own" in measured["notes"][0]
+
+
+def test_embed_and_evaluate_files_agree(lookalike, trained, desk):
+    assert lookalike("embed", "runs/photos", "photos", "--out", "all.npz", "--quiet").code == 0
+    assert lookalike("embed", "runs/photos", "photos", "--out", "all.npy", "--quiet").code == 0
+    assert lookalike("embed", "runs/photos", "photos", "--out", "all.parquet", "--quiet").code == 0
+    stored = np.load("all.npz")
+    np.testing.assert_array_equal(stored["embeddings"], np.load("all.npy"))
+    answers = [
+        json.loads(lookalike("evaluate", "--embeddings", *words, "--json").out)
+        for words in (["all.npz"], ["all.parquet"])
+    ]
+    np.save("labels.npy", stored["labels"])
+    answers.append(
+        json.loads(lookalike("evaluate", "--embeddings", "all.npy", "--labels", "labels.npy", "--json").out)
+    )
+    assert answers[0]["map_at_r"] == answers[1]["map_at_r"] == answers[2]["map_at_r"]
+
+
+def test_index_finds_a_picture_itself_first_and_refuses_another_model(lookalike, trained, desk):
+    assert lookalike("index", "runs/photos", "photos", "--out", "p.index", "--quiet").code == 0
+    done = lookalike("search", "p.index", "photos/3/2.png", "-k", "3", "--json", "--html", "hits.html")
+    hits = json.loads(done.out)[0]["hits"]
+    assert hits[0]["path"] == "3/2.png"
+    assert hits[0]["similarity"] == pytest.approx(1, abs=1e-5)
+    assert len(hits) == 3
+    assert (desk / "hits.html").read_text().count("base64") == 4
+    again = lookalike("index", "runs/photos", "photos", "--out", "p.index", "--quiet")
+    assert "72 unchanged" in again.out
+    other = lookalike("index", "runs/other", "photos", "--out", "p.index", "--quiet")
+    assert other.code == 1
+    assert "model" in other.err
+
+
+def test_search_by_sample_leaves_the_query_out(lookalike, trained):
+    assert lookalike("index", "runs/photos", "photos", "--out", "s.index", "--quiet").code == 0
+    found = json.loads(lookalike("search", "s.index", "--sample", "4", "-k", "2", "--json").out)
+    assert len(found) == 4
+    for answer in found:
+        assert len(answer["hits"]) == 2
+        assert all(not answer["query"].endswith(hit["path"]) for hit in answer["hits"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "nowhere", "--out", "r"], "nowhere"),
+        (["train", "photos", "--out", "runs/photos"], "--resume"),
+        (["train", "photos", "--out", "photos"], "other files"),
+        (["train", "photos", "--out", "r", "--set", "loss.scal=3"], "did you mean 'scale'"),
+        (["train", "photos", "--out", "r", "--set", "train.epochz=3"], "train.epochs"),
+        (["train", "photos", "--out", "r", "--set", "loss.name=proxy_ankor"], "proxy_anchor"),
+        (["train", "photos", "--out", "r", "--set", "model.backbone=resnet5O"], "resnet50"),
+        (["train", "photos", "--out", "r", "--resume", "--set", "seed=1"], "own settings"),
+        (["train", "photos", "--out", "r", "--resume"], "no run folder"),
+        (["train", "photos", "--out", "r", "--device", "cuda:9"], "device"),
+        (["evaluate"], "--embeddings"),
+        (["evaluate", "photos"], "no model"),
+        (["evaluate", "runs/photos", "--ks", "a"], "1,2,4,8"),
+        (["embed", "runs/photos", "photos", "--out", "x.csv"], ".npz"),
+        (["search", "photos", "photos/0/0.png"], "no index"),
+        (["show", "photos"], "no run folder"),
+        (["list", "loses"], "did you mean 'losses'"),
+    ],
+)
+def test_failures_are_one_line_and_exit_code_1(lookalike, trained, words, message):
+    done = lookalike(*words)
+    assert done.code == 1
+    last = done.err.strip().splitlines()[-1]
+    assert last.startswith("error: ")
+    assert message in last
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("words", [["trian"], ["train"], ["train", "photos"], ["search", "--kk"]])
+def test_wrong_commands_exit_with_2(lookalike, words):
+    assert lookalike(*words).code == 2
+
+
+def test_settings_are_listed_with_defaults_and_meaning(lookalike):
+    out = lookalike("show", "settings").out
+    assert "train.proxy_lr" in out
+    assert "data.validation_share" in out
+
+
+@pytest.mark.parametrize(
+    "words", [["list", "losses"], ["list", "backbones"], ["list", "datasets"], ["doctor"]]
+)
+def test_reporting_verbs_speak_json(lookalike, words):
+    assert json.loads(lookalike(*words, "--json").out)
+
+
+def test_a_broken_picture_is_named(lookalike, desk, tmp_path):
+    import shutil
+
+    shutil.copytree(desk / "photos", tmp_path / "photos")
+    (tmp_path / "photos" / "3" / "2.png").write_bytes(b"\x89PNG\r\n\x1a\n and then nothing")
+    done = lookalike("train", tmp_path / "photos", "--out", tmp_path / "r", *FAST)
+    assert done.code == 1
+    assert "2.png" in done.err
