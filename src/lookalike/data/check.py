@@ -76,7 +76,10 @@ class DataReport:
         result += [f"split: {parts}"] if parts else []
         troubles: list[tuple[str, list[str]]] = [
             ("files cannot be read", list(self.unreadable.values())),
-            ("files are byte-identical to one of another class: one label is wrong", _joined(self.conflicts)),
+            (
+                "groups of byte-identical files in different classes: a label is wrong",
+                _joined(self.conflicts),
+            ),
             ("groups of byte-identical files in one class", _joined(self.duplicates)),
             ("test pictures are also in another part: scores are too high", self.leaks),
             ("pairs of pictures look the same (saved twice, or cropped alike)", _joined(self.near)),

@@ -15,7 +15,7 @@ import numpy as np
 from lookalike.checks import look_up, near_miss
 from lookalike.data.readers import cars196, cub200, grocery, inaturalist, inshop, omniglot, sop
 from lookalike.data.readers.archives import cache_folder, is_archive, unpack
-from lookalike.data.readers.files import is_litter
+from lookalike.data.readers.files import inside_single_folder, is_litter
 from lookalike.data.readers.folder import read_class_folders
 from lookalike.data.readers.split_files import with_split_file, write_split_file
 from lookalike.data.readers.tables import is_table, read_frame, read_table, write_table
@@ -137,10 +137,10 @@ def _read_folder(folder: Path, layout: str | None, verify: bool, labeled: bool) 
         for entry in known.values():
             if entry.recognizes(candidate):
                 return with_split_file(entry.read(candidate, verify=verify))
-        if layout is None and (table := _only_table(candidate)) is not None:
-            return replace(read_table(table, verify=verify, labeled=labeled), name=folder.name)
     if layout is not None:
         raise DataError(f"{folder}: does not look like {layout} ({LAYOUTS[layout].about}); unpack it whole")
+    if (table := _only_table(inside_single_folder(folder))) is not None:
+        return replace(read_table(table, verify=verify, labeled=labeled), name=folder.name)
     return with_split_file(read_class_folders(folder, labeled=labeled))
 
 
