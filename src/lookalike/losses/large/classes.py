@@ -101,7 +101,7 @@ class OwnProxies:
         rows_BN = labels_B[:, None] * proxies_per_class + torch.arange(
             proxies_per_class, device=unit_BD.device
         )
-        own_BND = proxies_PD[rows_BN]
+        own_BND = proxies_PD.index_select(0, rows_BN.flatten()).view(*rows_BN.shape, -1)
         inverse_BN = inverse_lengths(own_BND.flatten(0, 1)).view_as(rows_BN)
         own_BND = own_BND.mul_(inverse_BN[..., None])
         sims_BN = (own_BND * unit_BD[:, None]).sum(dim=2)

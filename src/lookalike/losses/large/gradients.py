@@ -5,7 +5,6 @@ can finish the gradients of a chunk while it is in the cache, so it hands over v
 and `backward` only multiplies them by the gradient that arrives (and not even that when it is 1).
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -51,15 +50,26 @@ def _by_raw(
     compute: Compute, embeddings_BD: Tensor, proxies_PD: Tensor, want_embeddings: bool, want_proxies: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """`compute` of the embeddings at length 1 (as in `unit_rows`), with the gradient by the raw ones."""
-    largest_B1 = torch.linalg.vector_norm(embeddings_BD, ord=math.inf, dim=1, keepdim=True)
-    scaled_BD = embeddings_BD / largest_B1.masked_fill_(largest_B1 == 0, 1)
-    lengths_B1 = torch.linalg.vector_norm(scaled_BD, dim=1, keepdim=True).clamp_min_(0.5)
-    unit_BD = scaled_BD.div_(lengths_B1)
+    lengths_B1 = torch.linalg.vector_norm(embeddings_BD, dim=1, keepdim=True)
+    largest_B1 = None
+    if embeddings_BD.device.type != "cpu" or not _squares_fit(lengths_B1):
+        largest_B1 = embeddings_BD.abs().amax(dim=1, keepdim=True)
+        embeddings_BD = embeddings_BD / largest_B1.masked_fill_(largest_B1 == 0, 1)
+        lengths_B1 = torch.linalg.vector_norm(embeddings_BD, dim=1, keepdim=True).clamp_min_(0.5)
+    unit_BD = embeddings_BD / lengths_B1
     value, to_unit_BD, to_proxies_PD = compute(unit_BD, proxies_PD, want_embeddings, want_proxies)
     if to_unit_BD is not None:
         along_B1 = (unit_BD * to_unit_BD).sum(dim=1, keepdim=True)
-        to_unit_BD.addcmul_(unit_BD, along_B1, value=-1).div_(lengths_B1).div_(largest_B1)
+        to_unit_BD.addcmul_(unit_BD, along_B1, value=-1).div_(lengths_B1)
+        if largest_B1 is not None:
+            to_unit_BD.div_(largest_B1)
     return value, to_unit_BD, to_proxies_PD
+
+
+def _squares_fit(lengths_B1: Tensor) -> bool:
+    """Whether squares of these lengths are ordinary numbers of float32: no scaling is needed then."""
+    shortest, longest = lengths_B1.aminmax()
+    return float(shortest) > 1e-15 and float(longest) < 1e15
 
 
 def loss_with_gradients(compute: Compute, embeddings_BD: Tensor, proxies_PD: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ def proxy_anchor_in_chunks(
         unit_BD: Tensor, proxies_CD: Tensor, want_unit: bool, want_proxies: bool
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         own = OwnProxies.of(unit_BD, proxies_CD, labels_B, proxies_per_class=1, part=part)
-        to_unit_BD = torch.zeros_like(unit_BD) if want_unit else None
+        to_unit_BD = torch.empty_like(unit_BD) if want_unit else None
         to_proxies_CD = torch.empty_like(proxies_CD) if want_proxies else None
         push = _push(
             unit_BD, proxies_CD, OwnEntries(labels_B, part), to_unit_BD, to_proxies_CD,
@@ -127,7 +127,7 @@ def _push(
             along_Q = logits_QB.mul_(exps_QB).sum(dim=1).mul_(slopes_Q).mul_(inverse_Q).div_(-scale)
         exps_QB.mul_(slopes_Q[:, None])
         if to_unit_BD is not None:
-            to_unit_BD.addmm_(exps_QB.T, chunk_QD)
+            torch.addmm(to_unit_BD, exps_QB.T, chunk_QD, beta=min(first, 1), out=to_unit_BD)
         if to_proxies_CD is not None:
             torch.mm(exps_QB, unit_BD, out=to_proxies_CD[first:end]).addcmul_(chunk_QD, along_Q[:, None])
     return value / total
