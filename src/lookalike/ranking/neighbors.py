@@ -52,7 +52,11 @@ def nearest(
     where = _device(gallery, device)
     same = queries is gallery
     right = Vectors(gallery, similarity, what="gallery embeddings", device=where, keep=_fits(gallery))
-    left = right if same else Vectors(queries, similarity, what="query embeddings", device=where, keep=False)
+    left = (
+        right
+        if same
+        else Vectors(queries, similarity, what="query embeddings", device=where, keep=_fits(queries))
+    )
     own = None if self_index is None else torch.as_tensor(np.asarray(self_index), dtype=torch.int64)
     if own is not None and own.shape != (len(left),):
         raise ArgumentError(f"self_index has shape {tuple(own.shape)}; expected ({len(left)},)")
