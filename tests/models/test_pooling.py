@@ -65,3 +65,15 @@ def test_norms():
     normal = pooling.normed(vectors, "layer_norm")
     assert abs(float(normal.mean())) < 1e-6
     assert float(normal.var(unbiased=False)) == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", pooling.FROM_BOTH)
+def test_average_and_maximum_are_enough_for_every_pooling_but_k_max(name):
+    maps = torch.randn(3, 4, 5, 5, generator=torch.Generator().manual_seed(1))
+    both = pooling.average_and_maximum(maps)
+    assert both.shape == (3, 8)
+    assert torch.equal(pooling.from_average_and_maximum(both, name), pooling.pool(maps, name))
+
+
+def test_every_pooling_but_k_max_is_in_the_table():
+    assert {*pooling.FROM_BOTH, "k_max"} == set(pooling.POOLING_NAMES)

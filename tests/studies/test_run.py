@@ -138,3 +138,11 @@ def test_two_stage_and_papers_run_for_real(tmp_path, squares):
         score = score_of(tmp_path, key)
         assert score["selected_on"] == selected
         assert json.loads((tmp_path / "runs" / key / "run" / "result.json").read_text())["seed"] == 0
+
+
+def test_rows_that_pool_otherwise_share_one_pass_over_the_pictures(tmp_path, squares, monkeypatch):
+    monkeypatch.setattr("lookalike.cache.cache_folder", lambda: tmp_path / "cache")
+    done = run_study(ABLATION, options(tmp_path, squares, rows=("full", "-max", "-norm", "-scale")))
+    assert len(done.ran) == 4
+    parts = ("training classes", "test classes")
+    assert len(list((tmp_path / "cache").rglob("*.npy"))) == len(parts)

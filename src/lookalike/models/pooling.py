@@ -50,8 +50,22 @@ def k_max(maps_BFHW: Tensor, k: int) -> Tensor:
 
 def concat(maps_BFHW: Tensor) -> Tensor:
     """`average` and `maximum`, each of unit length, side by side, (B, 2 F)."""
-    parts = (average(maps_BFHW), maximum(maps_BFHW))
-    return torch.cat([functional.normalize(part, dim=1) for part in parts], dim=1)
+    return _unit_side_by_side(average(maps_BFHW), maximum(maps_BFHW))
+
+
+def _unit_side_by_side(average_BF: Tensor, maximum_BF: Tensor) -> Tensor:
+    return torch.cat([functional.normalize(part, dim=1) for part in (average_BF, maximum_BF)], dim=1)
+
+
+def average_and_maximum(maps_BFHW: Tensor) -> Tensor:
+    """`average` and `maximum` side by side as they are, (B, 2 F): enough to find every pooling but k_max."""
+    return torch.cat([average(maps_BFHW.float()), maximum(maps_BFHW.float())], dim=1)
+
+
+def from_average_and_maximum(both_BG: Tensor, pooling: str) -> Tensor:
+    """The named pooling out of `average_and_maximum`; the same as `pool` of the maps."""
+    average_BF, maximum_BF = both_BG.chunk(2, dim=1)
+    return look_up(FROM_BOTH, pooling, "pooling of average and maximum")(average_BF, maximum_BF)
 
 
 POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -59,6 +73,12 @@ POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {
     "maximum": maximum,
     "average_plus_maximum": average_plus_maximum,
     "concat": concat,
+}
+FROM_BOTH: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "average": lambda average_BF, maximum_BF: average_BF,
+    "maximum": lambda average_BF, maximum_BF: maximum_BF,
+    "average_plus_maximum": torch.add,
+    "concat": _unit_side_by_side,
 }
 POOLING_NAMES = (*POOLINGS, "k_max")
 NORM_NAMES = ("none", "layer_norm", "unit")
