@@ -189,6 +189,20 @@ def test_every_precision_is_taken_and_left_alone(dtype):
     assert 0 <= result.recall_at_1 <= 1
 
 
+def test_precision_that_the_program_allows_elsewhere_changes_nothing():
+    generator = np.random.default_rng(3)
+    rows = torch.from_numpy(generator.normal(size=(300, 64)).astype(np.float32))
+    labels = generator.integers(0, 60, 300)
+    expected = evaluate(rows, labels).to_dict()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert evaluate(rows, labels).to_dict() == expected
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
 def test_refusals():
     rows = np.ones((5, 2), dtype=np.float32)
     bad = rows.copy()

@@ -50,9 +50,7 @@ def load_result(path: str | Path) -> SavedResult:
     summary_file, array_file = base.with_suffix(".json"), base.with_suffix(".npz")
     for file in (summary_file, array_file):
         if not file.is_file():
-            raise FileError(
-                f"no file {file}; give a run folder, or a result saved by `lookalike evaluate --save FILE`"
-            )
+            raise FileError(f"no file {file}; give a run folder, or a result written by RetrievalResult.save")
     try:
         summary = json.loads(summary_file.read_text(encoding="utf-8"))
         with np.load(array_file, allow_pickle=False) as arrays:

@@ -16,7 +16,7 @@ import numpy as np
 
 from lookalike.ranking.positives import Positives
 from lookalike.ranking.tiles import Counter
-from lookalike.ranking.vectors import Comparison
+from lookalike.ranking.vectors import Comparison, full_precision
 
 _LARGE_CLASS = 24
 
@@ -54,24 +54,30 @@ def count_ahead(
         query_block, gallery_block: rows of a tile; any size gives the same counts. Square tiles let a tile
             serve both sides.
     """
-    queries = len(positives.offset) - 1
-    symmetric = (
-        comparison.queries is comparison.gallery
-        and queries == len(comparison.gallery)
-        and query_block == gallery_block
-    )
-    counter = Counter(
-        comparison, positives, own, start, limit, symmetric and len(positives.index) <= _LARGE_CLASS * queries
-    )
-    size = len(comparison.gallery)
-    for first in range(0, queries, query_block):
-        last = min(first + query_block, queries)
-        left = comparison.query_operand(comparison.queries.block(start + first, start + last))
-        for begin in range(first if symmetric else 0, size, gallery_block):
-            end = min(begin + gallery_block, size)
-            right = comparison.gallery_operand(comparison.gallery.block(begin, end))
-            sims = counter.tile(left, right, first, begin)
-            counter.count(sims, first, last, begin)
-            if symmetric and begin > first:
-                counter.count(sims.T, begin, end, first)
-    return Ahead(*(array.cpu().numpy() for array in counter.finish()))
+    with full_precision(comparison.queries.device):
+        queries = len(positives.offset) - 1
+        symmetric = (
+            comparison.queries is comparison.gallery
+            and queries == len(comparison.gallery)
+            and query_block == gallery_block
+        )
+        counter = Counter(
+            comparison,
+            positives,
+            own,
+            start,
+            limit,
+            symmetric and len(positives.index) <= _LARGE_CLASS * queries,
+        )
+        size = len(comparison.gallery)
+        for first in range(0, queries, query_block):
+            last = min(first + query_block, queries)
+            left = comparison.query_operand(comparison.queries.block(start + first, start + last))
+            for begin in range(first if symmetric else 0, size, gallery_block):
+                end = min(begin + gallery_block, size)
+                right = comparison.gallery_operand(comparison.gallery.block(begin, end))
+                sims = counter.tile(left, right, first, begin)
+                counter.count(sims, first, last, begin)
+                if symmetric and begin > first:
+                    counter.count(sims.T, begin, end, first)
+        return Ahead(*(array.cpu().numpy() for array in counter.finish()))

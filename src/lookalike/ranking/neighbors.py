@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lookalike.checks import check_at_least
 from lookalike.errors import ArgumentError
-from lookalike.ranking.vectors import Comparison, Vectors
+from lookalike.ranking.vectors import Comparison, Vectors, full_precision
 
 _SPARE = 8
 
@@ -70,7 +70,8 @@ def nearest(
     for start in range(0, len(left), query_block):
         rows = torch.arange(start, min(start + query_block, len(left)), device=where)
         mine = None if own is None else own[start : start + query_block].to(where)
-        found, similar = _block(comparison, rows, mine, k, gallery_block)
+        with full_precision(where):
+            found, similar = _block(comparison, rows, mine, k, gallery_block)
         indices[start : start + query_block] = found.cpu().numpy()
         if similarity == "euclidean":
             similar = -(similar * -2).clamp_min(0).sqrt()

@@ -325,7 +325,7 @@ class Counter:
         if cut:
             more = (maybe == cut) & (self.best[pair_L] | (number <= self.bound[pair_L]))
             number = torch.where(more, 0, number)
-        crowded = (maybe - number > _CROWDED) & ~more
+        crowded = (maybe - number > _CROWDED) & ~more & (self.best[pair_L] | (number <= self.bound[pair_L]))
         more = more | crowded
         number = torch.where(crowded, 0, number)
         self.greater.index_add_(0, pair_L, number)

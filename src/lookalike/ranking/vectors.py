@@ -9,6 +9,8 @@ device gives the same order, and equal rows tie exactly.
 Legend: N rows, D entries a row, P pairs.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,18 @@ SIMILARITIES = ("cosine", "dot", "euclidean")
 _LARGEST_NORM = 1e15
 _UNIT_ROUNDOFF = 2.0**-24
 _ROWS = 512  # rows prepared at a time: small enough for the cache
+
+
+@contextmanager
+def full_precision(device: torch.device) -> Iterator[None]:
+    """float32 products in float32, whatever the program allows elsewhere (TF32, bfloat16, autocast)."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.no_grad(), torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def halving_sum(terms_PD: Tensor) -> Tensor:
