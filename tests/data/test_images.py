@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from lookalike.data.images import ImageDataset, open_image, thumbnail_base64, to_tensor
+from lookalike.data.images import ImageDataset, open_image, picture_size, thumbnail_base64, to_tensor
 from lookalike.data.readers.folder import read_class_folders
 from lookalike.data.transforms import test_transform as fixed_transform
 from lookalike.data.transforms import train_transform
@@ -57,7 +57,7 @@ def test_every_orientation_is_turned_upright(tmp_path, orientation, top_left, to
         else {}
     )
     image = opened(tmp_path, corners(), name, exif=exif, **how)
-    assert image.size == size
+    assert image.size == picture_size(tmp_path / name) == size
     assert np.abs(np.subtract(image.getpixel((0, 0)), top_left)).max() < 40
     assert np.abs(np.subtract(image.getpixel((size[0] - 1, 0)), top_right)).max() < 40
 
@@ -133,6 +133,12 @@ def test_a_large_jpeg_may_be_decoded_small_but_never_too_small(tmp_path):
     assert open_image(path, at_least=(150, 200)).size == (300, 400)
 
 
+def test_a_size_needs_a_picture(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(b"no picture")
+    with pytest.raises(DataError, match=r"a\.jpg: cannot be read as a picture"):
+        picture_size(tmp_path / "a.jpg")
+
+
 def test_tensor_is_channels_first_and_mirrors():
     image = corners()
     tensor = to_tensor(image)
@@ -176,8 +182,9 @@ def test_living_workers_hear_of_the_epoch(photos):
 def test_a_broken_file_is_named_through_a_worker(photos):
     (photos / "bee" / "2.jpg").write_bytes(b"")
     dataset = ImageDataset(read_class_folders(photos), fixed_transform(Preprocessing(size=8, resize=8)))
-    with pytest.raises(DataError, match=r"bee/2\.jpg: the file is empty"):
+    with pytest.raises(DataError) as caught:
         list(DataLoader(dataset, num_workers=1))
+    assert str(caught.value) == f"{photos}/bee/2.jpg: the file is empty; replace or remove it"
 
 
 def test_transforms_can_be_sent_to_other_processes():

@@ -2,6 +2,7 @@ import io
 import os
 import tarfile
 import zipfile
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -278,3 +279,14 @@ def test_unknown_layout(photos):
         read(photos, layout="cars")
     with pytest.raises(DataError, match="does not look like cars196"):
         read(photos, layout="cars196")
+
+
+def test_the_table_in_the_documentation_can_be_read(tmp_path, picture):
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    (tmp_path / "parts.csv").write_text(page.split("```\n")[1], encoding="utf-8")
+    for name in ("img/1.jpg", "img/2.jpg"):
+        picture(tmp_path / name)
+    table = read(tmp_path / "parts.csv")
+    assert describe(table) == [("img/1.jpg", "A-17"), ("img/2.jpg", "B-2")]
+    assert table.splits() == ("train", "test")
+    assert table.coarse[0].class_names == ("bolt", "nut")

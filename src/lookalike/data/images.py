@@ -29,6 +29,17 @@ FILTERS = {
 }
 
 
+class PictureError(DataError):
+    """A file that cannot be opened as a picture.
+
+    Raised in a DataLoader's worker process it comes back wrapped in that process's traceback; only its own
+    last line, which names the file, is kept.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message.rpartition(f"{type(self).__name__}: ")[2].strip())
+
+
 def open_image(path: str | Path, *, at_least: tuple[int, int] | None = None) -> Picture:
     """The picture in `path`, upright, as 8-bit RGB.
 
@@ -48,11 +59,13 @@ def open_image(path: str | Path, *, at_least: tuple[int, int] | None = None) -> 
         with open(path, "rb") as stream, Image.open(stream) as image:
             return _decode(image, at_least)
     except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file; correct the path or remove it from the data set") from error
+        raise PictureError(
+            f"{path}: no such file; correct the path or remove it from the data set"
+        ) from error
     except UnidentifiedImageError as error:
-        raise DataError(f"{path}: {_why_unknown(Path(path))}") from error
+        raise PictureError(f"{path}: {_why_unknown(Path(path))}") from error
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
-        raise DataError(f"{path}: cannot be decoded ({error}); replace or remove the file") from error
+        raise PictureError(f"{path}: cannot be decoded ({error}); replace or remove the file") from error
 
 
 def picture_size(path: str | Path) -> tuple[int, int]:
@@ -63,10 +76,12 @@ def picture_size(path: str | Path) -> tuple[int, int]:
     """
     try:
         with open(path, "rb") as stream, Image.open(stream) as image:
+            if image.format == "TIFF":  # Pillow turns it while it decodes
+                return _decode(image, None).size
             width, height = image.size
             sideways = image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
     except OSError as error:
-        raise DataError(
+        raise PictureError(
             f"{path}: cannot be read as a picture ({error}); replace or remove the file"
         ) from error
     return (height, width) if sideways else (width, height)
