@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch import distributed as dist
 
 
@@ -92,3 +92,12 @@ def global_batch(
     factor = float(processes.size) if averaged else 1.0
     gathered: Tensor = _GatherWithGradient.apply(embeddings, processes, factor)
     return gathered, processes.gather(labels)
+
+
+def average_buffers(module: nn.Module) -> None:
+    """Makes floating buffers, such as batch norm's running statistics, their mean over the processes."""
+    processes = Processes.all()
+    if processes.size > 1:
+        for buffer in module.buffers():
+            if buffer.is_floating_point():
+                processes.sum_(buffer).div_(processes.size)

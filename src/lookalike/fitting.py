@@ -11,6 +11,7 @@ Whatever chose is written into the result. The chosen model is never worse on va
 """
 
 import copy
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,10 +23,12 @@ import torch
 from lightning_fabric import Fabric
 from numpy.typing import NDArray
 
+from lookalike.checks import check_at_least
 from lookalike.data.images import picture_size
 from lookalike.data.readers import read
 from lookalike.data.splits import Parts, three_way
 from lookalike.data.table import LabeledImages
+from lookalike.distributed import Processes
 from lookalike.embedding import embed, embed_with, pick_device
 from lookalike.errors import FileError
 from lookalike.evaluation import RetrievalResult
@@ -86,6 +89,7 @@ def fit(
     parts: Parts | None = None,
     score_test: bool = True,
     device: str = "auto",
+    devices: int = 1,
     progress: Progress | None = None,
 ) -> FitResult:
     """Trains on `data`, measures, and leaves a run folder.
@@ -99,6 +103,8 @@ def fit(
             pictures are test pictures, the result says that the test was used to select.
         score_test: False leaves the test classes alone, as a search over settings must.
         device: "auto", "cpu", "cuda" or "mps".
+        devices: processes that train together, each with its share of every batch; the numbers are those of
+            one process. Under `torchrun` its processes are used.
 
     Raises:
         FileError: `out` cannot be used, or `data` is not the run's data.
@@ -108,7 +114,6 @@ def fit(
     began, folder, progress = time.monotonic(), RunFolder(out), progress or Progress()
     table = data if isinstance(data, LabeledImages) else read(data)
     accelerator = pick_device(device).type
-    fabric = Fabric(accelerator=accelerator, devices=1)
     if resume:
         experiment = folder.experiment()
         start_from = folder.read_json("data.json")["start_from"]
@@ -120,20 +125,23 @@ def fit(
         seed=experiment.seed,
     )
     if not resume:
-        experiment = _resolved(experiment, parts, fabric)
-    fabric = Fabric(accelerator=accelerator, devices=1, precision=experiment.train.precision)
+        experiment = _resolved(experiment, parts, gpu=accelerator != "cpu")
+    fabric = _launched(accelerator, devices, experiment.train.precision)
+    if Processes.all().rank > 0:
+        progress = Progress()  # one process speaks for all
     job = Job(experiment, parts, folder, fabric, progress, Path(start_from) if start_from else None)
     facts = _data_facts(data, table, parts, start_from)
     if job.start_from is not None:
         _refuse_other_data(RunFolder(job.start_from), facts, "start_from")
     if resume:
         _refuse_other_data(folder, facts, "resume")
-    else:
+    elif job.leads:
         folder.create(overwrite=overwrite)
         folder.write_json("data.json", facts)
         folder.write_json("environment.json", environment(str(fabric.device)))
         experiment.save(folder.path / "experiment.yaml")
-    progress.say(_plan(job))
+    fabric.barrier()
+    job.progress.say(_plan(job))
 
     tail = build_network(job)
     start, outcome = _select(job, tail)
@@ -142,9 +150,8 @@ def fit(
         start = _refit(job, tail, outcome)
     final = tail.embedder.eval()
     if not score_test:
-        _save_model(job, final)
         result = _result(job, outcome, final)
-        folder.write_json("result.json", result)
+        _save(job, final, result)
         nothing = np.zeros((0, final.embedding_dim), dtype=np.float32)
         return FitResult(result, parts.test.rows([]), nothing, nothing)
     vectors = _embed_test(job, tail, start)
@@ -152,18 +159,36 @@ def fit(
         before, after = (score(parts.test, matrix) for matrix in vectors)
     job.seconds["total"] = round(time.monotonic() - began, 2)
     result = _result(job, outcome, final) | {"test": after.to_dict(), "test_start": before.to_dict()}
-    _save_model(job, final)
-    after.save(folder.path / "test_queries")
-    folder.write_json("result.json", result)
+    _save(job, final, result)
+    if job.leads:
+        after.save(folder.path / "test_queries")
     return FitResult(result, parts.test, *vectors)
 
 
-def _resolved(experiment: Experiment, parts: Parts, fabric: Fabric) -> Experiment:
+def _launched(accelerator: str, devices: int, precision: Any) -> Fabric:
+    """A Fabric whose processes run: one, `devices`, or those that torchrun has started."""
+    check_at_least("devices", devices, 1)
+    started = int(os.environ.get("WORLD_SIZE", 1)) if "TORCHELASTIC_RUN_ID" in os.environ else 1
+    here = int(os.environ["LOCAL_WORLD_SIZE"]) if started > 1 else devices
+    many = max(started, devices) > 1
+    fabric = Fabric(
+        accelerator=accelerator,
+        devices=here,
+        num_nodes=max(1, started // here),
+        strategy="ddp" if many else "auto",
+        precision=precision,
+    )
+    if many:
+        fabric.launch()
+    return fabric
+
+
+def _resolved(experiment: Experiment, parts: Parts, *, gpu: bool) -> Experiment:
     """The experiment with every None filled from the device and from a sample of the pictures."""
     table = parts.fit
     sample = np.linspace(0, len(table) - 1, num=min(len(table), 50)).astype(int)
     return experiment.resolve(
-        gpu=fabric.device.type != "cpu",
+        gpu=gpu,
         picture_size=int(np.median([min(picture_size(table.file(row))) for row in sample])),
         backbone_size=describe(experiment.model.backbone).preprocessing.size,
         pictures=len(parts.train),
@@ -242,7 +267,7 @@ def _select(job: Job, tail: Tail) -> tuple[Embedder, Outcome]:
 
     def on_epoch(state: TrainingState) -> None:
         job.progress.say(_epoch_line(state, metric))
-        if state.best_epoch == state.epoch:
+        if job.leads and state.best_epoch == state.epoch:
             _save_model(job, embedder)
 
     settings = job.experiment.train
@@ -290,8 +315,9 @@ def _train(
     """`train`, going on from the stage's saved state if there is one, saving and logging every epoch."""
 
     def save(state: TrainingState) -> None:
-        job.folder.save_state(stage, state)
-        job.folder.log({"stage": stage, **state.history[-1]})
+        if job.leads:
+            job.folder.save_state(stage, state)
+            job.folder.log({"stage": stage, **state.history[-1]})
         on_epoch(state)
 
     with job.timed(f"training ({stage})"):
@@ -320,27 +346,39 @@ def _finish(job: Job, tail: Tail, inputs: Inputs) -> None:
 def _embed_test(job: Job, tail: Tail, start: Embedder) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Embeddings of the test pictures by the start and by the chosen model, in one pass over the pictures."""
     test, workers = job.parts.test, job.experiment.data.workers
+    share = test.rows(range(*job.processes.share(len(test))))
     with job.timed("test"):
         if job.mode == "frozen":
-            pooled = torch.from_numpy(np.array(cached_inputs(job, tail, test)[:, 0])).to(job.fabric.device)
+            cached = torch.from_numpy(np.array(cached_inputs(job, tail, test)[:, 0])).to(job.fabric.device)
+            pooled = tail.pooled(cached)
             with torch.inference_mode():
                 first, second = (model.project(pooled).cpu().numpy() for model in (start, tail.embedder))
             return first, second
         if job.mode == "partial":
             heads = [Tail(for_inference(model), job.mode, job.cut) for model in (start, tail.embedder)]
             stem = for_inference(tail.embedder.stem_until(job.cut))
-            matrices = embed_with(
+            first, second = embed_with(
                 lambda images: [head.embed(stem_out) for stem_out in [stem(images)] for head in heads],
                 tail.embedder.preprocessing,
-                test,
+                share,
                 workers=workers,
                 device=job.fabric.device,
                 progress=job.progress,
                 phase="test pictures",
             )
-            return matrices[0], matrices[1]
-        options: dict[str, Any] = {"workers": workers, "device": job.fabric.device, "progress": job.progress}
-        return embed(start, test, **options).matrix, embed(tail.embedder, test, **options).matrix
+        else:
+            options: dict[str, Any] = {
+                "workers": workers,
+                "device": job.fabric.device,
+                "progress": job.progress,
+            }
+            first, second = (embed(model, share, **options).matrix for model in (start, tail.embedder))
+        return _gathered(job, first), _gathered(job, second)
+
+
+def _gathered(job: Job, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The rows of all processes, which embed each picture once between them."""
+    return job.processes.gather(torch.from_numpy(matrix).to(job.fabric.device)).cpu().numpy()
 
 
 def _metrics(result: RetrievalResult) -> dict[str, float]:
@@ -393,6 +431,12 @@ def _result(job: Job, outcome: Outcome, embedder: Embedder) -> dict[str, Any]:
         "seed": job.experiment.seed,
         "seconds": job.seconds,
     }
+
+
+def _save(job: Job, embedder: Embedder, result: dict[str, Any]) -> None:
+    if job.leads:
+        _save_model(job, embedder)
+        job.folder.write_json("result.json", result)
 
 
 def _save_model(job: Job, embedder: Embedder) -> None:

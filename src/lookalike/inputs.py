@@ -6,7 +6,7 @@ The three training modes differ only in how much of the network has been run bef
 |----------|-----------------------------------|---------------------------------------------|
 | finetune | nothing                           | the whole network on augmented pictures     |
 | partial  | activations after `cut` stages    | the other stages, pooling, projection       |
-| frozen   | the pooled vector                 | the projection                              |
+| frozen   | average and maximum of the maps   | the rest of the pooling, the projection     |
 
 `Tail` is the part of the network behind the cache; `Inputs` yields what that part takes.
 """
@@ -26,6 +26,7 @@ from lookalike.data.images import ImageDataset
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import TrainTransform, test_transform
 from lookalike.embedding import decoding_workers, picture_batches
+from lookalike.models import pooling
 from lookalike.models.embedder import Embedder
 from lookalike.settings import Mode
 
@@ -47,7 +48,12 @@ class Tail:
 
     def pooled(self, inputs: Tensor) -> Tensor:
         """The vector u (B, pooled_dim) that the projection sees."""
-        return inputs if self.mode == "frozen" else self.embedder.pool(self.feature_maps(inputs))
+        if self.mode != "frozen":
+            return self.embedder.pool(self.feature_maps(inputs))
+        config = self.embedder.config
+        if config.pooling not in pooling.FROM_BOTH:
+            return inputs
+        return pooling.normed(pooling.from_average_and_maximum(inputs, config.pooling), config.norm)
 
     def embed(self, inputs: Tensor) -> Tensor:
         """Raw embeddings (B, embedding_dim)."""
@@ -85,8 +91,8 @@ class Inputs(Protocol):
     def batches(self, rows: Iterable[list[int]], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """For each list of rows of an epoch: augmented inputs and their labels."""
 
-    def whole(self) -> Iterator[Tensor]:
-        """Every input once, in order, not augmented."""
+    def whole(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
+        """Each input from row `first` to before `end` once, in order, not augmented."""
 
     def names(self, rows: list[int]) -> list[str]:
         """The pictures' paths, to name them in errors."""
@@ -118,10 +124,11 @@ class CachedInputs:
         for batch in rows:
             yield torch.from_numpy(self.array[self.rows[batch], views[batch]]), self.labels[batch]
 
-    def whole(self) -> Iterator[Tensor]:
+    def whole(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
         """See `Inputs`."""
-        for start in range(0, len(self), self.block):
-            yield torch.from_numpy(self.array[self.rows[start : start + self.block], 0])
+        rows = self.rows[first:end]
+        for start in range(0, len(rows), self.block):
+            yield torch.from_numpy(self.array[rows[start : start + self.block], 0])
 
     def names(self, rows: list[int]) -> list[str]:
         """See `Inputs`."""
@@ -160,9 +167,11 @@ class PictureInputs:
         for images, labels, _rows in loader:
             yield images, labels
 
-    def whole(self) -> Iterator[Tensor]:
+    def whole(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
         """See `Inputs`."""
-        return picture_batches(self.plain, batch_size=self.block, workers=self.workers)
+        part = self.table.rows(range(len(self))[first:end])
+        dataset = ImageDataset(part, self.plain.transform)
+        return picture_batches(dataset, batch_size=self.block, workers=self.workers)
 
     def names(self, rows: list[int]) -> list[str]:
         """See `Inputs`."""

@@ -25,11 +25,12 @@ from lookalike.data.samplers import BalancedBatches, RandomBatches
 from lookalike.data.splits import Parts
 from lookalike.data.table import CoarseLevel, LabeledImages
 from lookalike.data.transforms import TrainTransform
+from lookalike.distributed import Processes
 from lookalike.errors import DataError
 from lookalike.experiment import Experiment
 from lookalike.inputs import Batches, CachedInputs, Inputs, PictureInputs, Tail
 from lookalike.losses import LOSSES, MetricLoss
-from lookalike.models import whitening
+from lookalike.models import pooling, whitening
 from lookalike.models.checkpoint import load_model
 from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.models.inference import for_inference
@@ -59,6 +60,16 @@ class Job:
         mode = self.experiment.train.mode
         assert mode is not None
         return mode
+
+    @property
+    def processes(self) -> Processes:
+        """Those that train together; the one of rank 0 writes."""
+        return Processes.all()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the one that writes."""
+        return self.processes.rank == 0
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
@@ -113,23 +124,41 @@ def inputs_of(job: Job, tail: Tail, table: LabeledImages) -> Inputs:
 
 
 def cached_inputs(job: Job, tail: Tail, table: LabeledImages) -> NDArray[Any]:
-    """What the part of the network that never trains makes of every picture: (N, views, ...)."""
-    settings, embedder, partial = job.experiment.train, tail.embedder.eval(), job.mode == "partial"
-    frozen: nn.Module = embedder.stem_until(job.cut) if partial else embedder.backbone
-    config = embedder.config
-    if partial:
-        outputs = _lazily(frozen, lambda stem, images: stem(images))
-    else:
-        outputs = _lazily(embedder, lambda whole, images: whole.pool(whole.feature_maps(images)))
+    """What the part of the network that never trains makes of every picture: (N, views, ...).
+
+    In mode frozen that is average and maximum of the maps, so that one pass over the pictures serves every
+    pooling and every norm (`Tail.pooled` does the rest); with k_max it is the pooled vector itself.
+    """
+    embedder = tail.embedder.eval()
+    if job.mode == "partial":
+        stem = embedder.stem_until(job.cut)
+        outputs = _lazily(stem, lambda fast, images: fast(images))
+        return _cached(job, embedder, table, outputs, {"weights": weight_digest([stem]), "cut": job.cut})
+    config, weights = embedder.config, weight_digest([embedder.backbone])
+    if config.pooling not in pooling.FROM_BOTH:
+        outputs = _lazily(embedder, lambda fast, images: fast.pool(fast.feature_maps(images)))
+        how = [config.pooling, config.k, config.norm]
+        return _cached(job, embedder, table, outputs, {"weights": weights, "pooling": how})
+    outputs = _lazily(embedder, lambda fast, images: pooling.average_and_maximum(fast.feature_maps(images)))
+    return _cached(job, embedder, table, outputs, {"weights": weights, "pooling": "average, maximum"})
+
+
+def _cached(
+    job: Job,
+    embedder: Embedder,
+    table: LabeledImages,
+    outputs: Callable[[Tensor], Tensor],
+    key: dict[str, Any],
+) -> NDArray[Any]:
+    settings, partial = job.experiment.train, job.mode == "partial"
+    if not job.leads:
+        job.fabric.barrier()  # the leading process fills the cache, the others find it full
     with job.timed("embedding"):
-        return cached_outputs(
+        array = cached_outputs(
             outputs,
             table,
             train_transform_of(job, embedder),
-            key={
-                "weights": weight_digest([frozen]),
-                **({"cut": job.cut} if partial else {"pooling": [config.pooling, config.k, config.norm]}),
-            },
+            key=key,
             views=settings.views if partial else 1,
             seed=job.experiment.seed,
             dtype=np.float16 if partial else np.float32,
@@ -139,6 +168,9 @@ def cached_inputs(job: Job, tail: Tail, table: LabeledImages) -> NDArray[Any]:
             progress=job.progress,
             phase="first stages" if partial else "embedding pictures",
         )
+    if job.leads:
+        job.fabric.barrier()
+    return array
 
 
 def _lazily(module: Network, use: Callable[[Network, Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
@@ -161,8 +193,9 @@ def run_whole(job: Job, tail: Tail, inputs: Inputs, *, project: bool) -> Tensor:
     fast = tail if tail.mode == "frozen" else Tail(for_inference(embedder), tail.mode, tail.cut)
     function = fast.embed if project else fast.pooled
     with torch.inference_mode(), job.fabric.autocast():
-        results = [function(job.fabric.to_device(batch)).float().cpu() for batch in inputs.whole()]
-    return torch.cat(results).clone()  # cloned: out of inference mode
+        share = inputs.whole(*job.processes.share(len(inputs)))
+        results = [function(job.fabric.to_device(batch)).float() for batch in share]
+        return job.processes.gather(torch.cat(results)).cpu().clone()  # cloned: out of inference mode
 
 
 def set_closed_form(job: Job, embedder: Embedder, form: str, pooled_NF: Tensor, labels_N: Tensor) -> None:
@@ -222,7 +255,16 @@ def build_loss(
 
 def batches_of(job: Job, labels: Tensor) -> Batches:
     """The sampler that the experiment names."""
-    batch, seed = job.experiment.batch, job.experiment.seed
+    batch, seed, of = job.experiment.batch, job.experiment.seed, job.processes
+    rows = labels.numpy()
     if batch.sampler == "balanced":
-        return BalancedBatches(labels.numpy(), classes=batch.classes, per_class=batch.per_class, seed=seed)
-    return RandomBatches(labels.numpy(), batch_size=min(batch.size, len(labels)), seed=seed)
+        return BalancedBatches(
+            rows,
+            classes=batch.classes,
+            per_class=batch.per_class,
+            seed=seed,
+            rank=of.rank,
+            world_size=of.size,
+        )
+    size = min(batch.size, len(rows))
+    return RandomBatches(rows, batch_size=size, seed=seed, rank=of.rank, world_size=of.size)

@@ -6,6 +6,7 @@ have a solid green frame, wrong ones a dashed red one.
 
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def write_report(run: Path | str, done: FitResult) -> Path:
     return _write(folder.path / "report.html", page)
 
 
-def write_hits(file: Path, found: list[QueryHits]) -> Path:
+def write_hits(file: Path, found: Sequence[QueryHits]) -> Path:
     """Writes a page with each query and its hits."""
     queries = [
         {

@@ -15,7 +15,8 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lookalike.errors import TrainingError
+from lookalike.distributed import Processes, average_buffers, global_batch
+from lookalike.errors import ArgumentError, TrainingError
 from lookalike.inputs import Batches, Inputs, Tail
 from lookalike.losses import MetricLoss
 from lookalike.models.batch_norm import freeze_batch_norm
@@ -123,6 +124,7 @@ def train(
                 total, steps = total + float(value), steps + 1
                 phase.note(f"loss {total / steps:.3f}")
                 phase.advance()
+        average_buffers(model)
         record = {"loss": total / max(steps, 1), "lr_factor": factor, "seconds": time.monotonic() - began}
         _finish_epoch(state, epoch, record, model, loss, optimizer, settings, evaluate)
         on_epoch(state)
@@ -151,15 +153,18 @@ def _set_modes(tail: Tail, loss: MetricLoss, settings: TrainSettings, *, warming
 def _step(tail: Tail, loss: MetricLoss, batch: Tensor, labels: Tensor, fabric: Fabric) -> Tensor:
     """Forward and backward; the loss itself is always computed in at least float32."""
     batch, labels = fabric.to_device((batch, labels))
-    value: Tensor
+    value: Tensor  # of the global batch, the same in every process
     if loss.needs_feature_maps:
         with fabric.autocast():
             maps = tail.feature_maps(batch)
             embeddings = tail.embedder.project(tail.embedder.pool(maps))
+        if Processes.all().size > 1:
+            raise ArgumentError("a loss of feature maps trains in one process; use --devices 1")
         value = loss(embeddings, labels, maps)
     else:
         with fabric.autocast():
             embeddings = tail.embed(batch)
+        embeddings, labels = global_batch(embeddings, labels, averaged=False)
         value = loss(embeddings, labels)
     fabric.backward(value)
     return value.detach()
@@ -173,6 +178,9 @@ def _update(
     settings: TrainSettings,
     fabric: Fabric,
 ) -> None:
+    for parameter in model.parameters():  # the loss's gradients are whole in every process
+        if parameter.grad is not None:
+            Processes.all().sum_(parameter.grad)
     forget(optimizer, loss.take_replaced())
     both = nn.ModuleList([model, loss])
     if settings.clip_value is not None:
@@ -211,7 +219,7 @@ def _is_over(state: TrainingState, settings: TrainSettings) -> bool:
 def _not_finite(epoch: int, step: int, factor: float, settings: TrainSettings, names: list[str]) -> str:
     pictures = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
     return (
-        f"the loss is not finite in epoch {epoch}, step {step} (rate factor {factor:g}, backbone {settings.lr}, "
-        f"head {settings.head_lr}, proxies {settings.proxy_lr}); lower the rates or set train.clip_norm; "
+        f"the loss is not finite in epoch {epoch}, step {step} (rate factor {factor:g}, "
+        f"backbone {settings.lr}, head {settings.head_lr}, proxies {settings.proxy_lr}); lower the rates or set train.clip_norm; "
         f"the last good epoch is kept; pictures of the batch: {pictures}"
     )

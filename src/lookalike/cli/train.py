@@ -22,6 +22,7 @@ From = Annotated[Path | None, typer.Option("--from", help="A run folder whose mo
 Config = Annotated[
     Path | None, typer.Option("--config", help="An experiment in YAML; --set changes it further.")
 ]
+Devices = Annotated[int, typer.Option(help="Processes that train together, one a device.")]
 Resume = Annotated[bool, typer.Option(help="Go on with an interrupted run, exactly.")]
 Overwrite = Annotated[bool, typer.Option(help="Replace an earlier run in the folder.")]
 Refit = Annotated[
@@ -46,6 +47,7 @@ def train(
     overwrite: Overwrite = False,
     refit: Refit = False,
     device: Device = "auto",
+    devices: Devices = 1,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -56,6 +58,7 @@ def train(
     """
     progress = progress_of(quiet)
     progress.say("loading ...")
+    from lookalike.distributed import Processes
     from lookalike.errors import ArgumentError
     from lookalike.experiment import Experiment, load_experiment
     from lookalike.fitting import fit
@@ -76,8 +79,11 @@ def train(
         resume=resume,
         overwrite=overwrite,
         device=device,
+        devices=devices,
         progress=progress,
     )
+    if Processes.all().rank > 0:
+        return  # one process speaks for all
     report = write_report(out, done)
     if json:
         print_json(done.result)
@@ -95,6 +101,7 @@ def train(
     )
     chosen = result["selected"]
     print(
-        f"chosen by {chosen['by']}: {chosen['what']}, epoch {chosen['epoch']}; {result['seconds']['total']:.0f} s"
+        f"chosen by {chosen['by']}: {chosen['what']}, epoch {chosen['epoch']}; "
+        f"{result['seconds']['total']:.0f} s"
     )
     print(f"report: {report}")
