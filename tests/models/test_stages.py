@@ -114,6 +114,12 @@ def test_a_copy_has_its_own_stages():
         assert float(embedder.stem_until(1)(pictures(64)).std(dim=(2, 3)).max()) > 0
 
 
+def test_the_default_cut_of_an_unlisted_backbone_leaves_a_third_of_the_arithmetic():
+    embedder = tiny("regnety_002")
+    macs, cut = [cost.macs for cost in embedder.stage_costs()], embedder.default_cut()
+    assert sum(macs[cut:]) <= sum(macs) / 3 < sum(macs[cut - 1 :])
+
+
 def test_costs_of_resnet18_by_hand():
     costs = tiny("resnet18").stage_costs(64)
     assert [cost.name for cost in costs] == ["conv1", "layer1", "layer2", "layer3", "layer4"]

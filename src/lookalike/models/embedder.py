@@ -109,13 +109,13 @@ class Embedder(nn.Module):
         return stage_costs(self.named_stages or (), size or self.preprocessing.size)
 
     def default_cut(self) -> int:
-        """How many stages `partial` training freezes: the backbone's measured cut, or else the first that
-        leaves at most half of the multiply-accumulates to train."""
+        """How many stages `partial` training freezes: the backbone's measured cut, or else the fewest that
+        leave at most a third of the multiply-accumulates to train (a backward costs two forward passes)."""
         entry = backbones.BACKBONES.get(self.config.backbone)
         if entry is not None and entry.cut is not None:
             return entry.cut
         macs = [cost.macs for cost in self.stage_costs()]
-        return next(cut for cut in range(1, len(macs) + 1) if sum(macs[cut:]) <= sum(macs) / 2)
+        return next(cut for cut in range(1, len(macs) + 1) if sum(macs[cut:]) <= sum(macs) / 3)
 
     def set_projection(self, weight_DF: Tensor, bias_D: Tensor) -> None:
         """Copies a closed-form start (see `whitening`) into the projection."""
