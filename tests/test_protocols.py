@@ -22,11 +22,6 @@ from lookalike.settings import ScheduleSettings
 from toys import CLASSES, TOY_SETTINGS, colored_squares
 
 
-@pytest.fixture(scope="module")
-def squares(tmp_path_factory):
-    return colored_squares(tmp_path_factory.mktemp("squares"))
-
-
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("LOOKALIKE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
