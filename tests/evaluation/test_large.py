@@ -96,3 +96,12 @@ def test_nearly_the_same_keeps_its_order(similarity):
     hits = labels[sims.argmax(axis=1)] == labels
     result = evaluate(rows, labels, ks=(1,), similarity=similarity)
     assert np.mean(result.per_query["recall_at_1"] == hits) > 0.99  # numpy's own last digits may break ties
+
+
+def test_very_large_classes_use_wide_tiles():
+    """Three classes of a thousand: thousands of right rows a query."""
+    rows, labels = whole_numbers(3, 3001, 3.0, seed=5)
+    result = evaluate(rows, labels, ks=(1, 10), similarity="dot", query=np.arange(0, 3001, 15), memory_mb=20)
+    expected = by_sorting(rows, labels, (1, 10))
+    for key, values in expected.items():
+        assert np.allclose(result.per_query[key], values[::15], atol=1e-12), key

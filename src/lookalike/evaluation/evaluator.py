@@ -13,11 +13,11 @@ from lookalike.checks import check_at_least, check_choice
 from lookalike.distributed import Processes
 from lookalike.errors import ArgumentError
 from lookalike.evaluation.clustering import Clustering, cluster_scores
-from lookalike.evaluation.metrics import expected_metrics, mean_by_class, retrieval_metrics
+from lookalike.evaluation.metrics import mean_by_class
+from lookalike.evaluation.per_query import TIES, Asked, measure_queries
 from lookalike.evaluation.result import RetrievalResult
-from lookalike.ranking import Ahead, Comparison, Positives, Vectors, count_ahead, positives_of
+from lookalike.ranking import Comparison, Vectors
 
-TIES = ("index", "optimistic", "pessimistic", "expected")
 LONE = ("exclude", "miss")
 
 
@@ -115,26 +115,25 @@ def evaluate(
         )
     )
     asking_labels = query_labels[asking]
-    positives = positives_of(asking_labels, gallery_classes, own)
-    clipped = {k: _available(len(found), own) for k in ks if k > _available(len(found), own)}
-    effective = [min(k, clipped.get(k, k)) for k in ks]
-    tile = max(8, min(2048, int((memory_mb * 2**20 / 48) ** 0.5)))
-    ahead = _count(
+    asked = Asked(asking_labels, gallery_classes, own)
+    most = max(1, len(found) - (1 if own is not None and bool((own >= 0).all()) else 0))
+    clipped = {k: most for k in ks if k > most}
+    measured, tied = measure_queries(
         Comparison(left, right),
-        positives,
-        own,
-        effective,
-        memory_mb,
-        query_block or tile,
-        gallery_block or tile,
-        processes or Processes(),
+        asked,
+        sorted({min(k, most) for k in ks}),
+        ties=ties,
+        memory_mb=memory_mb,
+        query_block=query_block,
+        gallery_block=gallery_block,
+        processes=processes or Processes(),
     )
-    per_query = _per_query(positives, ahead, ks, effective, ties)
-    alone = positives.counts() == 0
+    per_query = _under_asked_names(measured, ks, most)
+    alone = asked.relevant() == 0
     if lone == "miss":
         for column in per_query.values():
             column[alone] = 0.0
-    counts = _counts(asking_labels, gallery_classes, alone, positives, ahead, right, class_names, lone)
+    counts = _counts(asking_labels, gallery_classes, alone, tied, right, class_names, lone)
     counts["clipped_k"] = {str(k): value for k, value in clipped.items()}
     scored = ~alone if lone == "exclude" else np.ones(len(alone), dtype=bool)
     values = {key: _mean(column[scored]) for key, column in per_query.items()}
@@ -220,80 +219,29 @@ def _selection(which: Any, rows: int, what: str) -> np.ndarray:
     return array
 
 
-def _available(gallery: int, own: np.ndarray | None) -> int:
-    return max(1, gallery - (1 if own is not None and bool((own >= 0).all()) else 0))
-
-
-def _count(
-    comparison: Comparison,
-    positives: Positives,
-    own: np.ndarray | None,
-    ks: Sequence[int],
-    memory_mb: float,
-    query_block: int,
-    gallery_block: int,
-    processes: Processes,
-) -> Ahead:
-    """Negatives ahead of every pair; in parts when there are very many pairs."""
-    check_at_least("query_block", query_block, 1)
-    check_at_least("gallery_block", gallery_block, 1)
-    limit = np.maximum(positives.counts(), max(ks))
-    allowed = max(1, int(memory_mb * 2**20 / 4 / 80))  # a pair in flight takes about 80 bytes
-    parts: list[Ahead] = []
-    start, end = processes.share(len(comparison.queries))
-    while start < end:
-        within = np.searchsorted(positives.offset, positives.offset[start] + allowed, side="right") - 1
-        stop = min(end, max(int(within), start + 1))
-        parts.append(
-            count_ahead(
-                comparison,
-                positives.slice(start, stop),
-                None if own is None else own[start:stop],
-                start=start,
-                limit=limit[start:stop],
-                query_block=query_block,
-                gallery_block=gallery_block,
-            )
-        )
-        start = stop
-    columns = [[p.greater, p.tied, p.tied_before] for p in parts] or [[np.zeros(0, dtype=np.int64)] * 3]
-    mine = np.concatenate([np.stack(column, axis=1) for column in columns])
-    everyones = processes.gather(torch.from_numpy(mine).to(comparison.queries.device)).cpu().numpy()
-    return Ahead(*np.ascontiguousarray(everyones.T))
-
-
-def _per_query(
-    positives: Positives, ahead: Ahead, ks: Sequence[int], effective: Sequence[int], ties: str
+def _under_asked_names(
+    measured: dict[str, np.ndarray], ks: Sequence[int], most: int
 ) -> dict[str, np.ndarray]:
-    extra = {"index": ahead.tied_before, "optimistic": 0, "pessimistic": ahead.tied, "expected": 0}[ties]
-    owner, counts = positives.owner(), positives.counts()
-    distinct = sorted(set(effective))
-    raw = retrieval_metrics(owner, ahead.greater + extra, counts, distinct)
-    if ties == "expected":
-        for query in np.unique(owner[ahead.tied > 0]):
-            part = slice(positives.offset[query], positives.offset[query + 1])
-            for key, value in expected_metrics(ahead.greater[part], ahead.tied[part], distinct).items():
-                raw[key][query] = value
-    named = {}
-    for kind in ("recall", "precision", "ir_recall"):
-        for k, real in zip(ks, effective, strict=True):
-            named[f"{kind}_at_{k}"] = raw[f"{kind}_at_{real}"].copy()
-    return {**named, **{key: raw[key] for key in ("map_at_r", "r_precision", "mrr")}}
+    """The columns by the K that was asked for, where it was clipped."""
+    by_k = {
+        f"{kind}_at_{k}": measured[f"{kind}_at_{min(k, most)}"].copy()
+        for kind in ("recall", "precision", "ir_recall")
+        for k in ks
+    }
+    return {**by_k, **{key: measured[key] for key in ("map_at_r", "r_precision", "mrr")}}
 
 
 def _counts(
     asking: np.ndarray,
     gallery: np.ndarray,
     alone: np.ndarray,
-    positives: Positives,
-    ahead: Ahead,
+    tied: np.ndarray,
     right: Vectors,
     class_names: Sequence[str] | None,
     lone: str,
 ) -> dict[str, Any]:
     lone_classes = np.unique(asking[alone])
     named = [class_names[c] if class_names is not None else int(c) for c in lone_classes]
-    tied = np.unique(positives.owner()[ahead.tied > 0])
     return {
         "queries": len(asking),
         "gallery": len(gallery),
@@ -301,7 +249,7 @@ def _counts(
         "scored": int(len(asking) if lone == "miss" else (~alone).sum()),
         "lone": int(alone.sum()),
         "lone_classes": named,
-        "tied_queries": len(tied),
+        "tied_queries": int(tied.sum()),
         "duplicates": len(right) - len(np.unique(right.digest_rows())),
     }
 
