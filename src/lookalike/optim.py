@@ -153,7 +153,8 @@ class RowSparseAdamW(_RowSparse):
             which saves a matrix of the size of the parameter. It is another optimizer then: steps keep the
             direction of the momentum.
 
-    Extra memory: 8 bytes a row, and two matrices of the parameter's size ("row": one, and 4 bytes a row).
+    Extra memory: 8 bytes a row, and a matrix of the parameter's size for each moment that has one: the first
+    unless beta1 is 0, the second when it is by element ("row": 4 bytes a row).
     """
 
     def __init__(
@@ -173,28 +174,33 @@ class RowSparseAdamW(_RowSparse):
         super().__init__(params, {**defaults, "second_moment": second_moment})
 
     def _begin(self, group: Group, parameter: Tensor, state: State) -> None:
-        state["exp_avg"] = torch.zeros_like(parameter)
+        if group["betas"][0] > 0:
+            state["exp_avg"] = torch.zeros_like(parameter)
         by_row = group["second_moment"] == "row"
         state["exp_avg_sq"] = parameter.new_zeros(len(parameter), 1 if by_row else parameter.shape[1])
 
     def _catch_up(self, group: Group, parameter: Tensor, state: State, rows: Tensor) -> None:
         missed = state["missed"][rows].to(parameter.dtype)[:, None]
         for name, beta in zip(("exp_avg", "exp_avg_sq"), group["betas"], strict=True):
-            state[name][rows] = state[name][rows].mul_(beta**missed)
+            if name in state:
+                state[name][rows] = state[name][rows].mul_(beta**missed)
         if group["weight_decay"] > 0:
             parameter[rows] = parameter[rows].mul_(state["log_decay"][rows].exp()[:, None])
 
     def _move(self, group: Group, parameter: Tensor, state: State, rows: Tensor, gradient: Tensor) -> None:
         (beta1, beta2), lr, step = group["betas"], group["lr"], int(state["step"])
-        first = state["exp_avg"][rows].lerp_(gradient, 1 - beta1)
+        first = gradient
+        if beta1 > 0:
+            first = state["exp_avg"][rows].lerp_(gradient, 1 - beta1)
+            state["exp_avg"][rows] = first
         squares = gradient.square()
         if group["second_moment"] == "row":
             squares = squares.mean(dim=1, keepdim=True)
         second = state["exp_avg_sq"][rows].mul_(beta2).add_(squares, alpha=1 - beta2)
-        state["exp_avg"][rows], state["exp_avg_sq"][rows] = first, second
+        state["exp_avg_sq"][rows] = second
         lengths = second.div_(1 - beta2**step).sqrt_().add_(group["eps"])
         moved = parameter[rows].mul_(1 - lr * group["weight_decay"])
-        parameter[rows] = moved.sub_(first.div_(lengths), alpha=lr / (1 - beta1**step))
+        parameter[rows] = moved.addcdiv_(first, lengths, value=-lr / (1 - beta1**step))
 
 
 def _visited(parameter: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

@@ -54,16 +54,20 @@ def _uniform(bound: float, rows: int, dim: int, generator: Generator | None) -> 
 
 
 # Only the direction of a proxy enters a loss, but its length sets how far one optimizer step turns it.
-PROXY_INITS: dict[str, Callable[[int, int, Generator | None], Tensor]] = {
-    "randn": lambda rows, dim, g: _normal(1, rows, dim, g),
-    "randn/8": lambda rows, dim, g: _normal(1 / 8, rows, dim, g),  # ProxyNCA and ProxyNCA++ code
-    "kaiming": lambda rows, dim, g: _normal(math.sqrt(2 / rows), rows, dim, g),  # fan-out, Proxy-Anchor code
-    "xavier": lambda rows, dim, g: _normal(math.sqrt(2 / (rows + dim)), rows, dim, g),
-    "uniform": lambda rows, dim, g: _uniform(1 / math.sqrt(dim), rows, dim, g),  # NormSoftmax code
+# Functions of the rows to draw now, all rows, and D: large tables are drawn in blocks.
+PROXY_INITS: dict[str, Callable[[int, int, int, Generator | None], Tensor]] = {
+    "randn": lambda draw, rows, dim, g: _normal(1, draw, dim, g),
+    "randn/8": lambda draw, rows, dim, g: _normal(1 / 8, draw, dim, g),  # ProxyNCA and ProxyNCA++ code
+    # fan-out, Proxy-Anchor code
+    "kaiming": lambda draw, rows, dim, g: _normal(math.sqrt(2 / rows), draw, dim, g),
+    "xavier": lambda draw, rows, dim, g: _normal(math.sqrt(2 / (rows + dim)), draw, dim, g),
+    "uniform": lambda draw, rows, dim, g: _uniform(1 / math.sqrt(dim), draw, dim, g),  # NormSoftmax code
     # SoftTriple and ProxyGML code
-    "kaiming_uniform": lambda rows, dim, g: _uniform(1 / math.sqrt(rows), rows, dim, g),
-    "class_mean": lambda rows, dim, g: _normal(1, rows, dim, g),  # until initialize_proxies_at_class_means
+    "kaiming_uniform": lambda draw, rows, dim, g: _uniform(1 / math.sqrt(rows), draw, dim, g),
+    # until initialize_proxies_at_class_means
+    "class_mean": lambda draw, rows, dim, g: _normal(1, draw, dim, g),
 }
+ROWS_DRAWN = 2**16
 
 
 CHUNKED_FROM = 2**14
@@ -151,7 +155,9 @@ class ProxyLoss(MetricLoss):
     def reset_parameters(self, generator: Generator | None = None) -> None:
         """Draws the proxies anew, in the way that `proxy_init` names."""
         rows, dim = self.proxies.shape
-        self.proxies.copy_(PROXY_INITS[self.proxy_init](rows, dim, generator))
+        draw = PROXY_INITS[self.proxy_init]
+        for block in torch.split(self.proxies, ROWS_DRAWN):
+            block.copy_(draw(len(block), rows, dim, generator))
 
     @torch.no_grad()
     def initialize_proxies_at_class_means(
