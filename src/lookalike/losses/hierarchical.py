@@ -95,7 +95,9 @@ class HierarchicalProxyLoss(MetricLoss):
         parents: a given hierarchy instead of the learned one: for each coarse level the group of each class.
         In
             mode "free" its proxies start once and are not set again.
-        start_after: iterations with the level of the classes only, before the first clustering.
+        start_after: iterations with the level of the classes only, before the first clustering. Groups of
+        random
+            proxies are random and hold together: start late, or with proxies at class means.
         level_settings: for each level, classes first, settings of the base that differ there.
         seed: of k-means, which starts by k-means++ once and from the current means of the groups afterwards.
         generator: source of the proxies' random start.
