@@ -10,7 +10,7 @@ from lookalike.errors import UnknownNameError
 from lookalike.protocols import PROTOCOLS, Protocol, Score
 from lookalike.studies import find_study
 from lookalike.studies.adapt import Adaptation
-from lookalike.studies.plan import load_plan, plans_of, score_of
+from lookalike.studies.plan import folder_name, load_plan, plans_of, score_of
 from lookalike.studies.run import Options, run_study
 from lookalike.studies.sources import Pictures
 
@@ -146,3 +146,10 @@ def test_rows_that_pool_otherwise_share_one_pass_over_the_pictures(tmp_path, squ
     assert len(done.ran) == 4
     parts = ("training classes", "test classes")
     assert len(list((tmp_path / "cache").rglob("*.npy"))) == len(parts)
+
+
+def test_folder_names_are_safe_short_and_distinct():
+    assert folder_name(["my photos", "", "loss.base={name: x/y}"]) == "my_photos-loss.base=_name_x_y_"
+    long = [folder_name(["x" * 200, ending]) for ending in ("one", "two")]
+    assert len(set(long)) == 2
+    assert all(len(name) == 120 for name in long)

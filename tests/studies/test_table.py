@@ -123,3 +123,9 @@ def test_figures_are_drawn_with_and_without_published_points(tmp_path, name, com
     folder = a_run(tmp_path, values, study=study, comparable=comparable)
     write_table(study, folder, tmp_path)
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_metric_that_could_not_be_computed_is_left_out(tmp_path):
+    folder = a_run(tmp_path, {"full": [float("nan"), 0.5]})
+    (line,) = build_table(ABLATION, folder, tmp_path).lines
+    assert (line.ours["recall_at_1"].mean, line.ours["recall_at_1"].n) == (50.0, 1)

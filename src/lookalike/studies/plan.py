@@ -11,6 +11,7 @@ that is finished is never run again, by whichever study, and a changed setting i
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,14 @@ def metrics_of(study: Study, dataset: str) -> tuple[str, ...]:
     return tuple(sorted({*study.metrics, *recall_keys(dataset), *ALWAYS}))
 
 
+def folder_name(parts: list[str], longest: int = 120) -> str:
+    """The parts in one name that every file system takes; a long one ends in a hash of the whole."""
+    name = re.sub(r"[^\w.=+-]+", "_", "-".join(part for part in parts if part))
+    if len(name) <= longest:
+        return name
+    return f"{name[: longest - 9]}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
+
+
 def unit_key(
     experiment: Experiment, table: LabeledImages, protocol: str, metrics: tuple[str, ...], trials: int
 ) -> str:
@@ -101,7 +110,7 @@ def unit_key(
         "trials": trials if protocol == "folds" else None,
     }
     digest = hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=8).hexdigest()
-    return f"{table.name}-{experiment.loss.name}-{digest}"
+    return folder_name([table.name[:40], experiment.loss.name, digest])
 
 
 def score_of(out: Path, key: str) -> dict[str, Any] | None:

@@ -21,7 +21,7 @@ from lookalike.progress import Progress
 from lookalike.protocols import PROTOCOLS, Busy, Task
 from lookalike.protocols.ranges import ranges_of
 from lookalike.studies.adapt import Adaptation
-from lookalike.studies.plan import Plan, PlannedRow, metrics_of, score_of, unit_key
+from lookalike.studies.plan import Plan, PlannedRow, folder_name, metrics_of, score_of, unit_key
 from lookalike.studies.sources import Pictures
 from lookalike.studies.study import Row, Study
 from lookalike.tensor_tree import write_atomically
@@ -116,8 +116,7 @@ def variant_of(planned: dict[str, PlannedRow], options: Options) -> str:
         change.backbone or "",
         "smoke" if change.smoke else "",
     ]
-    parts += [setting.replace("/", "_") for setting in change.changing]
-    return "-".join(part for part in parts if part)
+    return folder_name([*parts, *change.changing])
 
 
 def _planned(study: Study, rows: list[Row], options: Options) -> tuple[dict[str, PlannedRow], list[Unit]]:

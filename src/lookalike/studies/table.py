@@ -110,7 +110,11 @@ def _line(row: Row, plan: Plan, out: Path) -> Line:
     found = [(key, score_of(out, key)) for key in planned.keys]
     scores = [score for _, score in found if score is not None]
     keys = sorted({metric for score in scores for metric in score["metrics"]})
-    ours = {key: _interval(key, [s["metrics"][key] for s in scores if key in s["metrics"]]) for key in keys}
+    values = {
+        key: [s["metrics"][key] for s in scores if math.isfinite(s["metrics"].get(key, math.nan))]
+        for key in keys
+    }
+    ours = {key: _interval(key, known) for key, known in values.items() if known}
     failures = [failure_of(out, key) for key, score in found if score is None]
     failed = next((failure for failure in failures if failure), "")
     return Line(
