@@ -7,6 +7,7 @@ Greek Alpha, Cyrillic A; o and O, since size is random) are one class, called af
 The pictures are ordinary JPEG files, so they take the same path as anybody's data.
 """
 
+import contextlib
 import hashlib
 import shutil
 import tempfile
@@ -79,7 +80,7 @@ def draw_glyphs(
         temporary = Path(tempfile.mkdtemp(prefix=folder.name, suffix=".partial", dir=home))
         try:
             _draw_all(temporary, seed, per_class)
-            if not folder.is_dir():
+            with contextlib.suppress(OSError):  # another process may have been first
                 temporary.rename(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)

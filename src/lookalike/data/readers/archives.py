@@ -52,7 +52,7 @@ def unpack(archives: Sequence[Path]) -> Path:
     try:
         for archive in archives:
             _extract(archive, temporary)
-        with contextlib.suppress(FileExistsError, OSError):  # another process may have been first
+        with contextlib.suppress(OSError):  # another process may have been first
             temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
