@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from lookalike.losses.large.centers import Pool, center_spread_of_chunk
 from lookalike.losses.large.classes import (
     WHOLE,
     OwnEntries,
@@ -33,9 +34,6 @@ from lookalike.losses.large.gradients import loss_with_gradients
 KEPT_BYTES = 2**28
 """The B x P matrix of exponentials is kept up to this size (256 MB), and computed twice above it."""
 
-Pool = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""Cosines of a class's N proxies, on dim 1 -> the cosine of the class, and its slopes by the N cosines."""
-
 
 @dataclass(frozen=True)
 class Softmax:
@@ -47,6 +45,7 @@ class Softmax:
         include_own: whether the sum has the own class too.
         label_smoothing: share of the target that the C-1 other classes have together.
         pool: for several proxies a class; None when there is one.
+        center_weight: of half the mean distance between the proxies of a class, which is added.
     """
 
     scale: float
@@ -55,6 +54,7 @@ class Softmax:
     label_smoothing: float = 0.0
     pool: Pool | None = None
     proxies_per_class: int = 1
+    center_weight: float = 0.0
 
 
 def softmax_in_chunks(
@@ -107,6 +107,7 @@ class _Passes:
         self.buffer_PB = unit_BD.new_empty(rows, len(unit_BD))
         self.inverse_P = unit_BD.new_empty(len(proxies_PD))
         self.shift_B: Tensor | None = None
+        self.center_spread = unit_BD.new_zeros(())
 
     def run(self, want_unit: bool, want_proxies: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Value and gradients."""
@@ -138,10 +139,13 @@ class _Passes:
         if settings.label_smoothing:
             own_slopes_BN = own_slopes_BN + own_extra
         to_proxies_PD = self._second_pass(self.unit_BD * shares_B1, spread_D) if want_proxies else None
+        value = values_B.mean()
+        if settings.center_weight:
+            value += part.sum_(self.center_spread if want_proxies else self._center_spread())
         own.add_gradients(own_slopes_BN, self.unit_BD, to_unit_BD, to_proxies_PD)
         if to_unit_BD is not None:
             part.sum_(to_unit_BD)
-        return values_B.mean(), to_unit_BD, to_proxies_PD
+        return value, to_unit_BD, to_proxies_PD
 
     def _cosines(self, first: int, end: int, out_QB: Tensor, inverse_Q: Tensor) -> Tensor:
         chunk_QD = self.proxies_PD[first * self.per_class : end * self.per_class]
@@ -196,9 +200,29 @@ class _Passes:
             to_chunk_QD = torch.mm(exps_QB, shared_BD, out=to_proxies_PD[rows])
             if spread_D is not None:
                 to_chunk_QD.addr_(inverse_Q, spread_D)
+            if self.settings.center_weight:
+                self.center_spread += self._centers(first, end, to_chunk_QD)
             along_Q = torch.mul(to_chunk_QD, chunk_QD, out=scratch_QD[: len(chunk_QD)]).sum(dim=1)
             to_chunk_QD.addcmul_(chunk_QD, along_Q.mul_(inverse_Q).mul_(inverse_Q)[:, None], value=-1)
         return to_proxies_PD
+
+    def _centers(self, first: int, end: int, to_chunk_QD: Tensor | None) -> Tensor:
+        """The spread of a chunk's centers, its gradient added."""
+        n = self.per_class
+        rows, weights_C = slice(first * n, end * n), self.part.weights_C
+        return center_spread_of_chunk(
+            self.proxies_PD[rows],
+            self.inverse_P[rows],
+            to_chunk_QD,
+            centers=n,
+            factor=self.settings.center_weight / (self.total * n * (n - 1)),
+            weights_C=None if weights_C is None else weights_C[first:end],
+        )
+
+    def _center_spread(self) -> Tensor:
+        """The spread of all centers, without gradient."""
+        parts = [self._centers(first, end, None) for first, end in chunks(self.held, self.step)]
+        return torch.stack(parts).sum()
 
     def _largest_logits(self) -> Tensor:
         """The largest logit of another class, for each sample: one product more, for large scales only."""
