@@ -118,7 +118,8 @@ class Counter:
 
     def _large_classes(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Queries and gallery rows of each large class, both ascending."""
-        queries = torch.unique(self.owner[self.rough])
+        large = (np.diff(self.offset) >= _LARGE_CLASS).nonzero()[0]
+        queries = torch.from_numpy(large).to(self.index.device)
         group = self.group[queries]
         for name in torch.unique(group).tolist():
             mine = queries[group == name]
@@ -316,11 +317,17 @@ class Counter:
         similar as are better settled otherwise: those are returned.
         """
         row = self.owner[pair_L] - first
-        start = torch.searchsorted(keys, row << 32)
-        number, maybe = (
-            torch.searchsorted(keys, _descending_keys(row, threshold[pair_L])) - start
-            for threshold in (self.high, self.low)
+        rows = torch.arange(int(row[-1]) + 1 if len(row) else 0, device=row.device)
+        start = torch.searchsorted(keys, rows << 32)[row]
+        end = torch.searchsorted(keys, _descending_keys(row, self.low[pair_L]))
+        maybe = end - start
+        # nearly always the last of them is above the other threshold too, and all are ahead for sure
+        top = _descending_keys(row, self.high[pair_L])
+        doubt = (
+            ((maybe > 0) & (keys[(end - 1).clamp_min(0)] >= top)).nonzero()[:, 0] if len(keys) else rows[:0]
         )
+        number = maybe.clone()
+        number[doubt] = torch.searchsorted(keys, top[doubt]) - start[doubt]
         more = torch.zeros_like(number, dtype=torch.bool)
         if cut:
             more = (maybe == cut) & (self.best[pair_L] | (number <= self.bound[pair_L]))
