@@ -23,8 +23,10 @@ def list_data(json: Json = False) -> None:
     rows = known_datasets()
     if json:
         print_json(rows)
-    else:
-        print_rows(["name", "state", "about"], [[r["name"], r["state"], r["about"]] for r in rows])
+        return
+    widest = max(len(row["name"]) for row in rows)
+    for row in rows:
+        print(f"{row['name']:<{widest}}  {row['state']:<10}  {row['about']}")
 
 
 @app.command("add", epilog="Example: lookalike data add photos photos.zip")
