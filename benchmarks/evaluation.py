@@ -153,7 +153,7 @@ def side_by_side(title: str, sizes: dict[str, int], rounds: int, folder: Path) -
     largest = sizes["gallery"] or sizes["queries"]
     names = list(CONTENDERS)
     if sizes["queries"] * largest * 12 > 8e9:
-        names.remove("pml default")
+        names = [name for name in names if name != "pml default"]
     figures: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for _ in range(rounds):
         for name in names:
