@@ -166,6 +166,7 @@ def test_other_losses_train_in_the_same_loop(loss, squares, tmp_path):
     arguments = {"hierarchical": ["loss.coarse=[3]", "loss.update_every=2"]}.get(loss, [])
     done = fit(squares, tmp_path / "run", toy(mode, f"loss.name={loss}", "train.epochs=1", *arguments))
     assert np.isfinite(done.final).all()
+    assert (tmp_path / "run" / "tree.html").exists() == (loss == "hierarchical")
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd", "rmsprop"])

@@ -15,6 +15,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from lookalike.checks import look_up, near_miss
+from lookalike.data.splits import Parts, three_way
+from lookalike.data.table import LabeledImages
 from lookalike.errors import ArgumentError, FileError, UnknownNameError
 from lookalike.losses import LOSSES
 from lookalike.settings import (
@@ -81,6 +83,16 @@ class Experiment(Settings):
         dim = self.model.embedding_dim or min(512, 2 ** int(math.log2(max(2, pictures // 2))))
         model = self.model.model_dump() | {"embedding_dim": dim}
         return _parse(self.model_dump() | {"train": train, "data": data, "model": model}, "the settings")
+
+    def cut(self, table: LabeledImages) -> Parts:
+        """Train, validation and test classes of `table`, by the seed and the data settings."""
+        return three_way(
+            table,
+            test_share=self.data.test_share,
+            validation_share=self.data.validation_share,
+            seed=self.seed,
+            source=self.data.split,
+        )
 
     def check(self) -> "Experiment":
         """Refuses loss names and loss arguments that do not exist; returns itself."""

@@ -1,6 +1,6 @@
 """The main job: a table of labeled pictures becomes a trained, honestly measured model in a run folder.
 
-    table -> train / validation / test classes            (data.splits.three_way)
+    table -> train / validation / test classes            (experiment.Experiment.cut)
     network at its closed-form start                       (models.whitening)
     training on the training classes; validation classes choose between the start, the best epoch and
     the whitened finish                                     (train.train)
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from lookalike.checks import check_at_least
 from lookalike.data.images import picture_size
 from lookalike.data.readers import read
-from lookalike.data.splits import Parts, three_way
+from lookalike.data.splits import Parts
 from lookalike.data.table import LabeledImages
 from lookalike.distributed import Processes
 from lookalike.embedding import embed, embed_with, pick_device
@@ -44,7 +44,7 @@ from lookalike.job import (
     run_whole,
     set_closed_form,
 )
-from lookalike.losses import MetricLoss
+from lookalike.losses import HierarchicalProxyLoss, MetricLoss, tree_page
 from lookalike.models.backbones import describe
 from lookalike.models.checkpoint import fingerprint, save_model
 from lookalike.models.embedder import Embedder
@@ -54,6 +54,7 @@ from lookalike.runs import RunFolder, environment
 from lookalike.schedules import drops, replayed
 from lookalike.scoring import score
 from lookalike.settings import ScheduleSettings
+from lookalike.tensor_tree import write_atomically
 from lookalike.train import TrainingState, train
 
 
@@ -99,7 +100,7 @@ def fit(
         out: the run folder; new, or with `overwrite` an earlier run's, or with `resume` an interrupted one's.
         experiment: the settings; not with `resume`, which keeps the run's own.
         start_from: another run's folder, whose model training goes on from.
-        parts: which classes train, validate and test; None: `three_way` of the data. Where the validation
+        parts: which classes train, validate and test; None: `Experiment.cut` of the data. Where the validation
             pictures are test pictures, the result says that the test was used to select.
         score_test: False leaves the test classes alone, as a search over settings must.
         device: "auto", "cpu", "cuda" or "mps".
@@ -118,12 +119,7 @@ def fit(
         experiment = folder.experiment()
         start_from = folder.read_json("data.json")["start_from"]
     experiment = (experiment or Experiment()).check()
-    parts = parts or three_way(
-        table,
-        test_share=experiment.data.test_share,
-        validation_share=experiment.data.validation_share,
-        seed=experiment.seed,
-    )
+    parts = parts or experiment.cut(table)
     if not resume:
         experiment = _resolved(experiment, parts, gpu=accelerator != "cpu")
     fabric = _launched(accelerator, devices, experiment.train.precision)
@@ -273,6 +269,8 @@ def _select(job: Job, tail: Tail) -> tuple[Embedder, Outcome]:
     settings = job.experiment.train
     schedule = settings.schedule
     state = _train(job, tail, loss, inputs, "select", measure, on_epoch, settings.epochs or 0, schedule)
+    if isinstance(loss, HierarchicalProxyLoss) and job.leads:
+        _save_tree(job, loss)
     candidates = {"start": state.history[0]["validation"]}
     if state.best_epoch > 0:
         candidates["trained"] = state.history[state.best_epoch]["validation"]
@@ -437,6 +435,13 @@ def _save(job: Job, embedder: Embedder, result: dict[str, Any]) -> None:
     if job.leads:
         _save_model(job, embedder)
         job.folder.write_json("result.json", result)
+
+
+def _save_tree(job: Job, loss: HierarchicalProxyLoss) -> None:
+    """Which classes were grouped, for programs and for people."""
+    tree = loss.tree(job.parts.train.class_names)
+    job.folder.write_json("tree.json", tree)
+    write_atomically(job.folder.path / "tree.html", lambda file: file.write_text(tree_page(tree)))
 
 
 def _save_model(job: Job, embedder: Embedder) -> None:

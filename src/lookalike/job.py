@@ -221,10 +221,11 @@ def begin(job: Job, tail: Tail, inputs: Inputs, num_classes: int) -> MetricLoss:
             set_closed_form(job, embedder, experiment.model.start, pooled, inputs.labels)
         generator = torch.Generator().manual_seed(experiment.seed)
         loss = build_loss(experiment, num_classes, embedder, generator, inputs.table.coarse)
-        if experiment.train.proxy_start == "class_mean" and loss.proxy_loss is not None:
+        proxies = loss.proxy_loss
+        if proxies and "class_mean" in (experiment.train.proxy_start, proxies.proxy_init):
             with torch.no_grad():
                 embeddings = embedder.project(pooled.to(job.fabric.device)).cpu()
-            loss.proxy_loss.initialize_proxies_at_class_means(embeddings, inputs.labels, generator)
+            proxies.initialize_proxies_at_class_means(embeddings, inputs.labels, generator)
     return loss.to(job.fabric.device)
 
 

@@ -9,6 +9,7 @@ RUN/
     result.json                      start, validation, test; what selected; seconds; counts
     test_queries.json, .npz          the test classes' and queries' own results, for `lookalike compare`
     report.html                      the same for people
+    tree.json, tree.html             with a hierarchical loss: which classes were grouped
 """
 
 import json
@@ -51,7 +52,15 @@ class RunFolder:
                 f"'{self.path}' is a folder with other files in it; name a new folder for the run"
             )
         self.path.mkdir(parents=True, exist_ok=True)
-        for name in ("log.jsonl", "result.json", "report.html", "test_queries.json", "test_queries.npz"):
+        for name in (
+            "log.jsonl",
+            "result.json",
+            "report.html",
+            "tree.json",
+            "tree.html",
+            "test_queries.json",
+            "test_queries.npz",
+        ):
             (self.path / name).unlink(missing_ok=True)
         for file in (self.path / "training_state").glob("*"):
             file.unlink()

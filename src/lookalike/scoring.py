@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.data.readers import read
-from lookalike.data.splits import three_way
 from lookalike.data.table import LabeledImages
 from lookalike.embedding import embed, pick_device
 from lookalike.errors import DataError
@@ -64,12 +63,7 @@ def evaluate_run(
             f"the data at '{facts['source']}' changed since the run '{folder.path}'; name the data to use"
         )
     if own:
-        parts = three_way(
-            table,
-            test_share=experiment.data.test_share,
-            validation_share=experiment.data.validation_share,
-            seed=experiment.seed,
-        )
+        parts = experiment.cut(table)
         if parts.digest() != facts["split_digest"]:
             raise DataError(
                 f"the run '{folder.path}' was cut in another way, by a protocol ({facts['split_source']}); "

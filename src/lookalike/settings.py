@@ -22,6 +22,10 @@ class Settings(BaseModel):
 class DataSettings(Settings):
     """How a table of pictures becomes training, validation and test classes, and pixels."""
 
+    split: Literal["auto", "named", "hold_out"] = Field(
+        "auto",
+        description="test classes: auto: as the data names them, else held out; named: insist; hold_out: ignore",
+    )
     validation_share: float = Field(0.15, gt=0, lt=1, description="share of the training classes that choose")
     test_share: float = Field(
         0.3, gt=0, lt=1, description="share of classes held out if no test split is named"

@@ -220,6 +220,6 @@ def _not_finite(epoch: int, step: int, factor: float, settings: TrainSettings, n
     pictures = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
     return (
         f"the loss is not finite in epoch {epoch}, step {step} (rate factor {factor:g}, "
-        f"backbone {settings.lr}, head {settings.head_lr}, proxies {settings.proxy_lr}); lower the rates or set train.clip_norm; "
-        f"the last good epoch is kept; pictures of the batch: {pictures}"
+        f"backbone {settings.lr}, head {settings.head_lr}, proxies {settings.proxy_lr}); "
+        f"lower the rates or set train.clip_norm; the last good epoch is kept; pictures of the batch: {pictures}"
     )

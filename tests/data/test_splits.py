@@ -143,6 +143,6 @@ def test_three_way_with_all_parts_named():
 
 def test_three_way_of_a_classification_split():
     shared = table(12, 2, ["train", "test"] * 12)
-    with pytest.raises(DataError, match="source 'hold_out'"):
+    with pytest.raises(DataError, match=r"data\.split=hold_out"):
         three_way(shared)
     assert three_way(shared, source="hold_out").source == "hold_out"

@@ -220,11 +220,12 @@ def test_lengths_and_zero_rows():
 
 
 def test_automatic_choice_is_by_size():
-    loss = build("proxy_anchor", CHUNKED_FROM // 8)
+    loss = build("norm_softmax", CHUNKED_FROM // 8)
     assert loss.in_chunks(torch.zeros(8, DIM))
     assert not loss.in_chunks(torch.zeros(7, DIM))
     loss.form = "dense"
     assert not loss.in_chunks(torch.zeros(8, DIM))
+    assert build("proxy_anchor", CHUNKED_FROM // 8).in_chunks(torch.zeros(2, DIM))
     loss.form = "denze"
     with pytest.raises(ArgumentError, match="did you mean 'dense'"):
         loss(torch.ones(1, DIM, dtype=torch.float64), torch.tensor([0]))

@@ -28,5 +28,5 @@ def embed(
 
     model, _ = load_model(run)
     place = pick_device(device)
-    count = embed_to_file(model.to(place), read(data), out, device=place, progress=progress)
+    count = embed_to_file(model.to(place), read(data, labeled=False), out, device=place, progress=progress)
     print(f"{count} pictures, {model.embedding_dim}-d, in {out}")

@@ -1,7 +1,6 @@
 """lookalike show: a run's result, or every setting with its default."""
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 

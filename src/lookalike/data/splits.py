@@ -194,7 +194,7 @@ def _check_disjoint(one: LabeledImages, other: LabeledImages) -> None:
     if shared:
         raise DataError(
             f"{one.name}: the two sides of the split share {len(shared)} classes, first '{min(shared)}'; "
-            "for unseen classes ignore the data's own split (source 'hold_out') or list each class once"
+            "for unseen classes ignore the data's own split (--set data.split=hold_out) or list each class once"
         )
     files = set(one.paths) & set(other.paths)
     if files:

@@ -9,6 +9,7 @@ pictures a second (docs/performance.md), with the same numbers up to float32 rou
 """
 
 import copy
+from itertools import pairwise
 from typing import TypeVar
 
 import torch
@@ -34,7 +35,7 @@ def for_inference(module: Module) -> Module:
 
 def _fold_children(parent: nn.Module) -> None:
     children = list(parent.named_children())
-    for (name, convolution), (norm_name, norm) in zip(children, children[1:], strict=False):
+    for (name, convolution), (norm_name, norm) in pairwise(children):
         if (
             isinstance(convolution, nn.Conv2d)
             and isinstance(norm, _BatchNorm)

@@ -70,7 +70,7 @@ def build_index(
     """
     embedder, config = load_model(run)
     own = fingerprint(embedder)
-    table, out = read(pictures), Path(out)
+    table, out = read(pictures, labeled=False), Path(out)
     root = str(table.root.resolve())
     if (out / "index.json").is_file():
         index = ImageIndex.load(out)

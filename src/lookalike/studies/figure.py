@@ -35,7 +35,9 @@ def draw(table: Table, file: Path) -> Path:
         if apart:
             below = grid[1][column]
             _draw_curves(below, lines, metric, ours=False, published=True)
-            _label(below, f"{label}, published: other data or settings", metric, log_x=figure.log_x)
+            _label(below, label, metric, log_x=figure.log_x)
+            below.set_xlim(top.get_xlim())
+            below.set_title("published, on other data or with other settings", fontsize=8)
     with mpl.rc_context({"font.size": 8}):
         canvas.suptitle(table.title, wrap=True, fontsize=8)
         canvas.savefig(file, dpi=120)

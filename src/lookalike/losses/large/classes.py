@@ -133,8 +133,17 @@ class OwnEntries:
 
     def fill_(self, matrix_QB: Tensor, first: int, value: float) -> None:
         """Sets the own entries of a chunk that starts at class `first` to `value`."""
+        at, inside_B = self._find(matrix_QB, first)
+        matrix_QB[at] = matrix_QB[at].masked_fill_(inside_B, value)
+
+    def put_(self, matrix_QB: Tensor, first: int, values_B: Tensor) -> None:
+        """Sets the own entry of each sample to its value."""
+        at, inside_B = self._find(matrix_QB, first)
+        matrix_QB[at] = torch.where(inside_B, values_B, matrix_QB[at])
+
+    def _find(self, matrix_QB: Tensor, first: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """Some entry of each column, and whether it is the own one."""
         last = len(matrix_QB) - 1
         rows_B = self._labels_B - first
         inside_B = (rows_B >= 0) & (rows_B <= last)
-        at = (rows_B.clamp_(0, last), self._columns_B)
-        matrix_QB[at] = matrix_QB[at].masked_fill_(inside_B, value)
+        return (rows_B.clamp_(0, last), self._columns_B), inside_B

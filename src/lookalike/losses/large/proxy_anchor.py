@@ -50,12 +50,12 @@ def proxy_anchor_in_chunks(
         own = OwnProxies.of(unit_BD, proxies_CD, labels_B, proxies_per_class=1, part=part)
         to_unit_BD = torch.empty_like(unit_BD) if want_unit else None
         to_proxies_CD = torch.empty_like(proxies_CD) if want_proxies else None
+        pull, own_slopes_B = _pull(own.sims_BN[:, 0], labels_B, margin=margin, scale=scale)
         push = _push(
-            unit_BD, proxies_CD, OwnEntries(labels_B, part), to_unit_BD, to_proxies_CD,
+            unit_BD, proxies_CD, OwnEntries(labels_B, part), own.sims_BN[:, 0] * scale,
+            own_slopes_B * own.inverse_BN[:, 0], to_unit_BD, to_proxies_CD,
             margin=margin, scale=scale, weights_C=part.weights_C, total=total, step=step,
         )  # fmt: skip
-        pull, slopes_B = _pull(own.sims_BN[:, 0], labels_B, margin=margin, scale=scale)
-        own.add_gradients(slopes_B[:, None], unit_BD, to_unit_BD, to_proxies_CD)
         if to_unit_BD is not None:
             part.sum_(to_unit_BD)
         return pull + part.sum_(push), to_unit_BD, to_proxies_CD
@@ -85,6 +85,8 @@ def _push(
     unit_BD: Tensor,
     proxies_CD: Tensor,
     own_entries: OwnEntries,
+    own_logits_B: Tensor,
+    own_weights_B: Tensor,
     to_unit_BD: Tensor | None,
     to_proxies_CD: Tensor | None,
     *,
@@ -94,7 +96,11 @@ def _push(
     total: int,
     step: int,
 ) -> Tensor:
-    """1/total sum_c w_c log(1 + sum_{i: y_i != c} exp(scale*(s_ic + margin))); fills both gradients."""
+    """1/total sum_c w_c log(1 + sum_{i: y_i != c} exp(scale*(s_ic + margin))).
+
+    Fills both gradients, those of the own proxies' part included: `own_weights_B` are its slopes by the own
+    cosines, over the lengths of the proxies.
+    """
     batch, offset = len(unit_BD), scale * margin
     safe = fits_exponent(scale * (1 + abs(margin)), batch, unit_BD.dtype)
     scaled_DB = (unit_BD * scale).T
@@ -105,29 +111,28 @@ def _push(
         inverse_Q = inverse_lengths(chunk_QD)
         logits_QB, exps_QB = sims_buffer[: end - first], exps_buffer[: end - first]
         torch.mm(chunk_QD, scaled_DB, out=logits_QB).mul_(inverse_Q[:, None])
-        own_entries.fill_(logits_QB, first, -1e4)  # exp gives exactly 0
         if safe:
             torch.exp(logits_QB, out=exps_QB)
+            own_entries.fill_(exps_QB, first, 0.0)
             sums_Q = exps_QB.sum(dim=1).mul_(math.exp(offset))
             values_Q, slopes_Q = sums_Q.log1p(), math.exp(offset) / (1 + sums_Q)
         else:
+            own_entries.fill_(logits_QB, first, -1e4)  # exp gives exactly 0
             shift_Q = logits_QB.amax(dim=1).add_(offset).clamp_min_(0)
             torch.exp(torch.sub(logits_QB, (shift_Q - offset)[:, None], out=exps_QB), out=exps_QB)
             above_Q = torch.expm1(-shift_Q).add_(exps_QB.sum(dim=1))
             values_Q, slopes_Q = shift_Q + above_Q.log1p(), 1 / (1 + above_Q)
+            own_entries.put_(logits_QB, first, own_logits_B)
         if weights_C is not None:
             values_Q, slopes_Q = values_Q * weights_C[first:end], slopes_Q * weights_C[first:end]
         value += values_Q.sum()
         if to_unit_BD is None and to_proxies_CD is None:
             continue
-        slopes_Q = slopes_Q.mul_(inverse_Q).mul_(
-            scale / total
-        )  # gradient by (scale * sims) * length of the proxy
-        if to_proxies_CD is not None:
-            along_Q = logits_QB.mul_(exps_QB).sum(dim=1).mul_(slopes_Q).mul_(inverse_Q).div_(-scale)
-        exps_QB.mul_(slopes_Q[:, None])
+        weights_QB = exps_QB.mul_(slopes_Q.mul_(inverse_Q).mul_(scale / total)[:, None])
+        own_entries.put_(weights_QB, first, own_weights_B)
         if to_unit_BD is not None:
-            torch.addmm(to_unit_BD, exps_QB.T, chunk_QD, beta=min(first, 1), out=to_unit_BD)
+            torch.addmm(to_unit_BD, weights_QB.T, chunk_QD, beta=min(first, 1), out=to_unit_BD)
         if to_proxies_CD is not None:
-            torch.mm(exps_QB, unit_BD, out=to_proxies_CD[first:end]).addcmul_(chunk_QD, along_Q[:, None])
+            along_Q = logits_QB.mul_(weights_QB).sum(dim=1).mul_(inverse_Q).div_(-scale)
+            torch.mm(weights_QB, unit_BD, out=to_proxies_CD[first:end]).addcmul_(chunk_QD, along_Q[:, None])
     return value / total

@@ -1,0 +1,60 @@
+"""What the documents say is true: links lead somewhere, Python examples run, verbs exist."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from lookalike.cli import app
+from toys import photo_folders
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+README = (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda f: f.name)
+def test_links_lead_to_files(document):
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", document.read_text()):
+        if not target.startswith(("http://", "https://")):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def python_blocks():
+    return [text for language, text in BLOCK.findall(README) if language == "python"]
+
+
+@pytest.mark.parametrize("code", python_blocks(), ids=["package", "loss"])
+def test_the_readmes_python_runs(code, tmp_path, monkeypatch, own_cache):
+    photo_folders(tmp_path / "photos")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+
+
+def console_lines():
+    for document in DOCUMENTS:
+        for language, text in BLOCK.findall(document.read_text()):
+            if language == "console":
+                yield from re.findall(r"^\$ (lookalike .*?)(?:\s+#.*)?$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", sorted(set(console_lines())))
+def test_command_lines_in_documents_name_verbs_and_options_that_exist(line):
+    _, *words = shlex.split(line)
+    command = typer.main.get_command(app)
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+    known = {
+        option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    for word in words:
+        if word.startswith("-"):
+            assert word.split("=")[0] in known, f"{line}: {word}"
+
+
+def test_every_verb_stands_in_the_readme():
+    for verb in typer.main.get_command(app).commands:
+        assert f"`{verb}`" in README, verb
