@@ -11,7 +11,6 @@ growth.svg and growth.json.
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -19,6 +18,8 @@ import time
 import warnings
 from pathlib import Path
 from typing import Any
+
+from benchmarks import peak_bytes, reset_peak
 
 STILL = {"C": 10_000, "B": 64, "D": 128}
 RANGES = {
@@ -86,9 +87,10 @@ def measure(form: str, classes: int, batch: int, dim: int) -> dict[str, float]:
         loss(embeddings, labels).backward()
         return time.process_time() - began
 
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    reset_peak()
+    before = peak_bytes()
     first = step()
-    growth = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    growth = peak_bytes() - before
     rounds = max(3, min(50, int(1 / first)))
     times = [step() for _ in range(rounds)]
     return {"seconds": statistics.median(times), "bytes": max(growth - 4 * dim * (classes + batch), 0)}

@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -27,6 +26,8 @@ import time
 import warnings
 from collections.abc import Callable
 from typing import Any
+
+from benchmarks import peak_bytes, reset_peak
 
 BATCH, DIM = 180, 512
 SIZES = (100, 11_318, 100_000)
@@ -228,10 +229,10 @@ def step_memory(name: str, classes: int, form: str) -> int:
     make(name, 100, [form])[form]()  # libraries and their buffers, at a small size
     contenders = make(name, classes, [form])
     per_class = CASES[name][1].get("centers_per_class", 1)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    reset_peak()
+    before = peak_bytes()
     contenders[form]()
-    growth = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    return growth - 4 * DIM * (BATCH + classes * per_class)
+    return peak_bytes() - before - 4 * DIM * (BATCH + classes * per_class)
 
 
 if __name__ == "__main__":
