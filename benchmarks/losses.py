@@ -6,7 +6,8 @@ Forward and backward of 180 embeddings of dimension 512 against C = 100, 11,318 
 For each loss and C one process makes all contenders and alternates between them, round by round; the median
 counts. Ratios are to the floor of the same process:
 
-floor    similarities and both gradients as three torch.mm into ready buffers (three for each level of HPL)
+floor    three torch.mm: similarities into a ready buffer, both gradients into new tensors, as every loss has
+         to hand them over (HPL: three for each level)
 bounded  ours with nothing kept between the two passes of a softmax
 peer     pytorch-metric-learning's loss with the same settings, where it has one
 
@@ -160,15 +161,13 @@ def make(name: str, classes: int, forms: list[str]) -> dict[str, Step]:
         x = embeddings.detach()
         levels = [p.detach() for p in parameters]
         weights = [torch.randn(BATCH, len(p)) for p in levels]
-        buffers = [
-            (torch.empty(BATCH, len(p)), torch.empty(BATCH, DIM), torch.empty(len(p), DIM)) for p in levels
-        ]
+        buffers = [torch.empty(BATCH, len(p)) for p in levels]
 
         def step() -> None:
-            for p, w, (a, b, c) in zip(levels, weights, buffers, strict=True):
-                torch.mm(x, p.T, out=a)
-                torch.mm(w, p, out=b)
-                torch.mm(w.T, x, out=c)
+            for p, w, sims in zip(levels, weights, buffers, strict=True):
+                torch.mm(x, p.T, out=sims)
+                torch.mm(w, p)
+                torch.mm(w.T, x)
 
         return step
 

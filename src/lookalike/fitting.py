@@ -31,7 +31,7 @@ from lookalike.data.table import LabeledImages
 from lookalike.distributed import Processes
 from lookalike.embedding import embed, embed_with, pick_device
 from lookalike.errors import FileError
-from lookalike.evaluation import RetrievalResult
+from lookalike.evaluation import RetrievalResult, embedding_health
 from lookalike.experiment import Experiment
 from lookalike.inputs import Inputs, Tail
 from lookalike.job import (
@@ -259,7 +259,14 @@ def _select(job: Job, tail: Tail) -> tuple[Embedder, Outcome]:
 
     def measure() -> dict[str, float]:
         with job.timed("validation"):
-            return _metrics(score(held, run_whole(job, tail, held_inputs, project=True).numpy()))
+            matrix = run_whole(job, tail, held_inputs, project=True).numpy()
+            health = embedding_health(matrix, held.labels)
+            if health.collapsed:
+                job.progress.say(f"warning: {health.warning}")
+            return _metrics(score(held, matrix)) | {
+                "effective_rank": health.effective_rank,
+                "similarity_between_classes": health.between,
+            }
 
     def on_epoch(state: TrainingState) -> None:
         job.progress.say(_epoch_line(state, metric))

@@ -57,6 +57,19 @@ def test_evaluate_run_gives_the_numbers_of_training(lookalike, trained):
         assert "own" in measured["notes"][0]
 
 
+def test_saved_evaluations_can_be_compared(lookalike, trained, desk):
+    for run in ("photos", "other"):
+        assert (
+            lookalike(
+                "evaluate", f"runs/{run}", "--save", f"{run}_scores", "--ties", "pessimistic", "--quiet"
+            ).code
+            == 0
+        )
+    done = lookalike("compare", "photos_scores.json", "other_scores.json")
+    assert done.code == 0, done.err
+    assert "recall_at_1" in done.out
+
+
 def test_embed_and_evaluate_files_agree(lookalike, trained, desk):
     assert lookalike("embed", "runs/photos", "photos", "--out", "all.npz", "--quiet").code == 0
     assert lookalike("embed", "runs/photos", "photos", "--out", "all.npy", "--quiet").code == 0

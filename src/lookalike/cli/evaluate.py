@@ -15,6 +15,13 @@ GalleryFile = Annotated[Path | None, typer.Option(help="Vectors to find, where t
 GalleryLabels = Annotated[Path | None, typer.Option(help="Their labels.")]
 Ks = Annotated[str, typer.Option(help="The K of Recall@K, separated by commas.")]
 Similarity = Annotated[str, typer.Option(help="cosine, dot or euclidean.")]
+Ties = Annotated[
+    str, typer.Option(help="Order of equally similar pictures: index, optimistic, pessimistic, expected.")
+]
+Lone = Annotated[str, typer.Option(help="Queries with nothing to find: exclude, or miss.")]
+Save = Annotated[
+    Path | None, typer.Option(help="Also write FILE.json and FILE.npz, which `lookalike compare` reads.")
+]
 Clusters = Annotated[bool, typer.Option("--clustering", help="Also NMI and AMI, by k-means.")]
 
 
@@ -32,7 +39,10 @@ def evaluate(
     gallery_labels: GalleryLabels = None,
     ks: Ks = "1,2,4,8",
     similarity: Similarity = "cosine",
+    ties: Ties = "index",
+    lone: Lone = "exclude",
     clustering: Clusters = False,
+    save: Save = None,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
@@ -45,6 +55,7 @@ def evaluate(
     except ValueError as error:
         raise ArgumentError(f"--ks is '{ks}'; expected whole numbers such as 1,2,4,8") from error
     options: dict[str, Any] = {"ks": numbers, "similarity": similarity, "clustering": clustering}
+    options |= {"ties": ties, "lone": lone}
     if (run is None) == (embeddings is None):
         raise ArgumentError("name a run folder, or vectors with --embeddings FILE (and --labels FILE)")
     if embeddings is not None:
@@ -57,6 +68,8 @@ def evaluate(
 
         assert run is not None
         result = evaluate_run(RunFolder(run), data, device=device, progress=progress_of(quiet), **options)
+    if save is not None:
+        result.save(save)
     if json:
         print_json(result.to_dict())
         return
