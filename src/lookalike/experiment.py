@@ -31,7 +31,7 @@ from lookalike.settings import (
 MODE_DEFAULTS: dict[str, dict[str, Any]] = {
     "frozen": {"epochs": 30, "patience": 8, "warmup_epochs": 0}
     | {"lr": 1e-4, "head_lr": 3e-3, "proxy_lr": 3e-2},
-    "partial": {"epochs": 6, "patience": 3, "warmup_epochs": 0}
+    "partial": {"epochs": 12, "patience": 4, "warmup_epochs": 0}
     | {"lr": 3e-4, "head_lr": 3e-4, "proxy_lr": 3e-2},
     "finetune": {"epochs": 20, "patience": 5, "warmup_epochs": 1}
     | {"lr": 1e-4, "head_lr": 1e-4, "proxy_lr": 1e-2},

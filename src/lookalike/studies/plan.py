@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from lookalike.data.table import LabeledImages
 from lookalike.errors import FileError
-from lookalike.experiment import Experiment
+from lookalike.experiment import MODE_DEFAULTS, Experiment
 from lookalike.studies.study import Study, recall_keys
 from lookalike.tensor_tree import write_atomically
 
@@ -104,6 +104,7 @@ def unit_key(
     """The name of a unit: hash of everything that decides its numbers, after a readable beginning."""
     facts: dict[str, Any] = {
         "experiment": experiment.model_dump(mode="json"),
+        "defaults": MODE_DEFAULTS.get(experiment.train.mode or ""),  # what a None in it will become
         "data": table.digest(),
         "protocol": protocol,
         "metrics": metrics,
