@@ -144,7 +144,8 @@ def make(name: str, classes: int, forms: list[str]) -> dict[str, Step]:
     )
     parameters = list(loss.parameters())
     if kind == "hierarchical":
-        loss(embeddings, labels)  # groups its classes once
+        with torch.no_grad():
+            loss(embeddings, labels)  # groups its classes once
 
     def of_form(form: str) -> Step:
         def step() -> None:

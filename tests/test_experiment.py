@@ -15,6 +15,11 @@ def test_override_sets_values_of_the_right_type():
     assert Experiment().seed == 0
 
 
+@pytest.mark.parametrize("text", ["1e-2", "1.0e-2", "0.01"])
+def test_numbers_may_be_written_in_any_way(text):
+    assert Experiment().override([f"loss.margin={text}"]).loss.arguments == {"margin": 0.01}
+
+
 def test_another_loss_does_not_inherit_arguments():
     experiment = Experiment().override(["loss.scale=16", "loss.name=proxy_nca_pp"])
     assert experiment.loss.arguments == {}

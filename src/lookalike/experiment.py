@@ -64,7 +64,7 @@ class Experiment(Settings):
                 raise ArgumentError(
                     f"'{assignment}' is not a setting; write NAME=VALUE, such as loss.scale=16"
                 )
-            _assign(tree, place.strip(), yaml.safe_load(text))
+            _assign(tree, place.strip(), _value(text))
         return _parse(tree, "the settings")
 
     def resolve(self, *, gpu: bool, picture_size: int, backbone_size: int, pictures: int) -> "Experiment":
@@ -145,6 +145,17 @@ def _parse(tree: dict[str, Any], where: str) -> Experiment:
         if first["type"] == "extra_forbidden":
             raise UnknownNameError(f"{where}: unknown setting '{place}'{_hint(place)}") from error
         raise ArgumentError(f"{where}: {place} is {first['input']!r}; {first['msg'].lower()}") from error
+
+
+def _value(text: str) -> Any:
+    """A setting's text as YAML, and 1e-2 as the number that YAML 1.1 does not see in it."""
+    value = yaml.safe_load(text)
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
 
 
 def _assign(tree: dict[str, Any], place: str, value: Any) -> None:
