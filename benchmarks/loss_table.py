@@ -1,0 +1,169 @@
+"""Every loss on frozen features of unseen classes: quality and seconds an epoch, several seeds.
+
+    python -m benchmarks.loss_table cars196.zip --seeds 3 --out docs/parts/results_losses.md
+
+One network embeds all pictures once; each loss then trains the projection from the same whitened start, its
+proxies from class means. For each loss the head's rate is chosen among `RATES` by the validation classes
+with seed 0; the epoch is chosen by them in every run. Test classes are measured once a run, for the table.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+
+from lookalike.data.readers import read
+from lookalike.experiment import Experiment
+from lookalike.job import Job, batches_of, build_loss, build_network, cached_inputs, inputs_of, run_whole
+from lookalike.losses import LOSSES
+from lookalike.models.whitening import whitened
+from lookalike.runs import RunFolder
+from lookalike.scoring import score
+from lookalike.train import train
+
+RATES = (1e-3, 3e-3)
+BALANCED = ("batch.sampler=balanced", "batch.classes=18", "batch.per_class=5")
+ROWS: dict[str, tuple[str, ...]] = {
+    "proxy_anchor": (),
+    "proxy_anchor, batch 32": ("batch.size=32",),
+    "proxy_anchor, batch 180": ("batch.size=180",),
+    "proxy_nca_pp": (),
+    "proxy_nca": (),
+    "proxy_nca, positive included, T = 1/32": ("loss.include_positive=true", "loss.temperature=0.03125"),
+    "soft_triple": (),
+    "proxy_gml": (),
+    "norm_softmax": (),
+    "cos_face": (),
+    "arc_face": (),
+    "hierarchical": ("loss.coarse=[10]",),
+    "multi_similarity": BALANCED,
+    "margin": BALANCED,
+    "triplet_semihard": BALANCED,
+    "triplet": BALANCED,
+    "contrastive": BALANCED,
+    "n_pairs": BALANCED,
+    "lifted_structure": BALANCED,
+    "ranked_list": BALANCED,
+}
+
+
+class Bench:
+    """The frozen features of one data set, and the start that all losses share."""
+
+    def __init__(self, data: str, epochs: int) -> None:
+        self.table, self.epochs = read(data), epochs
+        self.job = self._job(["train.mode=frozen"])
+        self.tail = build_network(self.job)
+        self.inputs = inputs_of(self.job, self.tail, self.job.parts.train)
+        self.held = inputs_of(self.job, self.tail, self.job.parts.validation)
+        self.test = torch.from_numpy(np.array(cached_inputs(self.job, self.tail, self.job.parts.test)[:, 0]))
+        self.pooled = run_whole(self.job, self.tail, self.inputs, project=False)
+        self.start = whitened(self.pooled, self.inputs.labels, self.tail.embedder.embedding_dim)
+
+    def _job(self, settings: list[str]) -> Job:
+        experiment = (
+            Experiment().override([*settings, f"train.epochs={self.epochs}", "train.patience=5"]).check()
+        )
+        parts = Experiment().cut(self.table)
+        experiment = experiment.resolve(
+            gpu=False, picture_size=112, backbone_size=224, pictures=len(parts.train)
+        )
+        fabric = Fabric(accelerator="cpu", devices=1)
+        return Job(experiment, parts, RunFolder(tempfile.mkdtemp()), fabric, _silent())
+
+    def run(self, settings: list[str]) -> dict[str, float]:
+        """Metrics of the best epoch on validation and test, and seconds an epoch."""
+        job, embedder, parts = self._job(["train.mode=frozen", *settings]), self.tail.embedder, self.job.parts
+        embedder.set_projection(*self.start)
+        generator = torch.Generator().manual_seed(job.experiment.seed)
+        loss = build_loss(job.experiment, parts.train.num_classes, embedder, generator)
+        if loss.proxy_loss is not None:
+            with torch.no_grad():
+                embeddings = embedder.project(self.pooled)
+            loss.proxy_loss.initialize_proxies_at_class_means(embeddings, self.inputs.labels, generator)
+
+        def measure() -> dict[str, float]:
+            matrix = run_whole(job, self.tail, self.held, project=True).numpy()
+            result = score(parts.validation, matrix)
+            return {key: result[key] for key in ("recall_at_1", "map_at_r", "r_precision")}
+
+        state = train(
+            self.tail,
+            loss,
+            self.inputs,
+            batches_of(job, self.inputs.labels),
+            job.experiment.train,
+            fabric=job.fabric,
+            seed=job.experiment.seed,
+            evaluate=measure,
+        )
+        with torch.inference_mode():
+            result = score(parts.test, embedder.project(self.test).numpy())
+        seconds = [record["seconds"] for record in state.history[1:]]
+        return {
+            "validation": state.best_metric,
+            "epoch": state.best_epoch,
+            "recall_at_1": result["recall_at_1"],
+            "map_at_r": result["map_at_r"],
+            "seconds": statistics.median(seconds),
+        }
+
+
+def _silent():  # noqa: ANN202
+    from lookalike.progress import Progress
+
+    return Progress()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("data")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--rows", nargs="*", default=list(ROWS))
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    bench = Bench(options.data, options.epochs)
+    matrix = (bench.test @ bench.start.weight.T + bench.start.bias).numpy()
+    start = score(bench.job.parts.test, matrix)
+    lines = [
+        "| loss | head rate | recall_at_1 | map_at_r | epoch kept | seconds an epoch |",
+        "|---|---|---|---|---|---|",
+        f"| the whitened start | | {100 * start['recall_at_1']:.1f} | {100 * start['map_at_r']:.2f} | 0 | |",
+    ]
+    for row in options.rows:
+        name = row.split(",")[0]
+        assert name in LOSSES
+        base = [f"loss.name={name}", *ROWS[row]]
+        began = time.monotonic()
+        tried = {rate: bench.run([*base, f"train.head_lr={rate}"]) for rate in RATES}
+        rate = max(tried, key=lambda r: tried[r]["validation"])
+        runs = [tried[rate]]
+        runs += [
+            bench.run([*base, f"train.head_lr={rate}", f"seed={seed}"]) for seed in range(1, options.seeds)
+        ]
+        cells = [
+            _spread([100 * run[key] for run in runs], digits)
+            for key, digits in (("recall_at_1", 1), ("map_at_r", 2))
+        ]
+        epochs = "/".join(str(int(run["epoch"])) for run in runs)
+        seconds = statistics.median(run["seconds"] for run in runs)
+        lines.append(f"| {row} | {rate:g} | {cells[0]} | {cells[1]} | {epochs} | {seconds:.2f} |")
+        print(lines[-1], f"({time.monotonic() - began:.0f} s)", flush=True)
+        if options.out:
+            options.out.parent.mkdir(parents=True, exist_ok=True)
+            options.out.write_text("\n".join(lines) + "\n")
+
+
+def _spread(values: list[float], digits: int) -> str:
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.mean(values):.{digits}f} ± {deviation:.{digits}f}"
+
+
+if __name__ == "__main__":
+    main()
