@@ -232,7 +232,7 @@ def step_memory(name: str, classes: int, form: str) -> int:
     reset_peak()
     before = peak_bytes()
     contenders[form]()
-    return peak_bytes() - before - 4 * DIM * (BATCH + classes * per_class)
+    return max(0, peak_bytes() - before - 4 * DIM * (BATCH + classes * per_class))
 
 
 if __name__ == "__main__":
