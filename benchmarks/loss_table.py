@@ -1,6 +1,6 @@
 """Every loss on frozen features of unseen classes: quality and seconds an epoch, several seeds.
 
-    python -m benchmarks.loss_table cars196.zip --seeds 3 --out docs/parts/results_losses.md
+    python -m benchmarks.loss_table cars196.zip --seeds 3 --out losses.md
 
 One network embeds all pictures once; each loss then trains the projection from the same whitened start, its
 proxies from class means. For each loss the head's rate is chosen among `RATES` by the validation classes
