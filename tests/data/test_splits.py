@@ -116,7 +116,7 @@ def test_folds_of_too_few_classes():
 def test_named_split_is_taken_and_must_be_disjoint():
     kept, held = named_split(table(4, 2, ["train"] * 4 + ["test"] * 4))
     assert (numbers(kept), numbers(held)) == ([0, 1], [2, 3])
-    with pytest.raises(DataError, match=r"share 4 classes, first 'c00000'.*'hold_out'"):
+    with pytest.raises(DataError, match=r"share 4 classes, first 'c00000'.*hold_out"):
         named_split(table(4, 2, ["train", "test"] * 4))
 
 
