@@ -13,13 +13,12 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
 import torch
 from lightning_fabric import Fabric
 
 from lookalike.data.readers import read
 from lookalike.experiment import Experiment
-from lookalike.job import Job, batches_of, build_loss, build_network, cached_inputs, inputs_of, run_whole
+from lookalike.job import Job, batches_of, build_loss, build_network, inputs_of, run_whole
 from lookalike.losses import LOSSES
 from lookalike.models.whitening import whitened
 from lookalike.runs import RunFolder
@@ -61,7 +60,8 @@ class Bench:
         self.tail = build_network(self.job)
         self.inputs = inputs_of(self.job, self.tail, self.job.parts.train)
         self.held = inputs_of(self.job, self.tail, self.job.parts.validation)
-        self.test = torch.from_numpy(np.array(cached_inputs(self.job, self.tail, self.job.parts.test)[:, 0]))
+        test = inputs_of(self.job, self.tail, self.job.parts.test)
+        self.test = run_whole(self.job, self.tail, test, project=False)
         self.pooled = run_whole(self.job, self.tail, self.inputs, project=False)
         self.start = whitened(self.pooled, self.inputs.labels, self.tail.embedder.embedding_dim)
 
