@@ -8,10 +8,20 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "lookalike"
 
 LAYERS = {
-    0: ["errors", "checks", "preprocessing", "progress", "settings", "tensor_tree", "ranking", "distributed"],
+    0: [
+        "errors",
+        "checks",
+        "preprocessing",
+        "progress",
+        "settings",
+        "files",
+        "tensor_tree",
+        "ranking",
+        "distributed",
+    ],
     1: ["losses", "data", "models", "evaluation", "schedules", "optimizers", "optim"],
     2: ["embedding", "cache", "inputs", "train"],
-    3: ["experiment", "runs", "job", "fitting", "scoring", "protocols", "search"],
+    3: ["experiment", "runs", "job", "account", "fitting", "scoring", "protocols", "search"],
     4: ["studies", "report"],
     5: ["cli", "__main__"],
 }

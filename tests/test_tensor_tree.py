@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from lookalike.errors import FileError
-from lookalike.tensor_tree import load_tree, save_tree, write_atomically
+from lookalike.files import write_atomically
+from lookalike.tensor_tree import load_tree, save_tree
 
 TREE = {
     "epoch": 3,

@@ -22,8 +22,8 @@ from lookalike.data.readers.archives import cache_folder
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import TrainTransform, test_transform
 from lookalike.embedding import map_pictures
+from lookalike.files import write_atomically
 from lookalike.progress import Progress
-from lookalike.tensor_tree import write_atomically
 
 
 def picture_digest(table: LabeledImages) -> str:

@@ -24,11 +24,11 @@ from lookalike.data.images import ImageDataset
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import test_transform
 from lookalike.errors import ArgumentError
+from lookalike.files import write_atomically
 from lookalike.models.embedder import Embedder
 from lookalike.models.inference import for_inference
 from lookalike.preprocessing import Preprocessing
 from lookalike.progress import Progress
-from lookalike.tensor_tree import write_atomically
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ import torch
 from lightning_fabric import Fabric
 from numpy.typing import NDArray
 
+from lookalike.account import Outcome, choice_line, data_facts, epoch_line, plan, result_of
 from lookalike.checks import check_at_least
 from lookalike.data.images import picture_size
 from lookalike.data.readers import read
@@ -33,6 +34,7 @@ from lookalike.embedding import embed, embed_with, pick_device
 from lookalike.errors import FileError
 from lookalike.evaluation import RetrievalResult, embedding_health
 from lookalike.experiment import Experiment
+from lookalike.files import write_atomically
 from lookalike.inputs import Inputs, Tail
 from lookalike.job import (
     Job,
@@ -46,7 +48,7 @@ from lookalike.job import (
 )
 from lookalike.losses import HierarchicalProxyLoss, MetricLoss, tree_page
 from lookalike.models.backbones import describe
-from lookalike.models.checkpoint import fingerprint, save_model
+from lookalike.models.checkpoint import save_model
 from lookalike.models.embedder import Embedder
 from lookalike.models.inference import for_inference
 from lookalike.progress import Progress
@@ -54,19 +56,7 @@ from lookalike.runs import RunFolder, environment
 from lookalike.schedules import drops, replayed
 from lookalike.scoring import score
 from lookalike.settings import ScheduleSettings
-from lookalike.tensor_tree import write_atomically
 from lookalike.train import TrainingState, train
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What validation chose ("start", "trained" or "finished"), and the metrics of each candidate."""
-
-    what: str
-    epoch: int
-    epochs: int
-    candidates: dict[str, dict[str, float]]
-    drops: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,7 +116,7 @@ def fit(
     if Processes.all().rank > 0:
         progress = Progress()  # one process speaks for all
     job = Job(experiment, parts, folder, fabric, progress, Path(start_from) if start_from else None)
-    facts = _data_facts(data, table, parts, start_from)
+    facts = data_facts(data, table, parts, start_from)
     if job.start_from is not None:
         _refuse_other_data(RunFolder(job.start_from), facts, "start_from")
     if resume:
@@ -137,7 +127,7 @@ def fit(
         folder.write_json("environment.json", environment(str(fabric.device)))
         experiment.save(folder.path / "experiment.yaml")
     fabric.barrier()
-    job.progress.say(_plan(job))
+    job.progress.say(plan(job))
 
     tail = build_network(job)
     start, outcome = _select(job, tail)
@@ -146,7 +136,7 @@ def fit(
         start = _refit(job, tail, outcome)
     final = tail.embedder.eval()
     if not score_test:
-        result = _result(job, outcome, final)
+        result = result_of(job, outcome, final)
         _save(job, final, result)
         nothing = np.zeros((0, final.embedding_dim), dtype=np.float32)
         return FitResult(result, parts.test.rows([]), nothing, nothing)
@@ -154,7 +144,7 @@ def fit(
     with job.timed("evaluation"):
         before, after = (score(parts.test, matrix) for matrix in vectors)
     job.seconds["total"] = round(time.monotonic() - began, 2)
-    result = _result(job, outcome, final) | {"test": after.to_dict(), "test_start": before.to_dict()}
+    result = result_of(job, outcome, final) | {"test": after.to_dict(), "test_start": before.to_dict()}
     _save(job, final, result)
     if job.leads:
         after.save(folder.path / "test_queries")
@@ -191,31 +181,6 @@ def _resolved(experiment: Experiment, parts: Parts, *, gpu: bool) -> Experiment:
     )
 
 
-def _data_facts(
-    data: LabeledImages | str | Path, table: LabeledImages, parts: Parts, start_from: Path | str | None
-) -> dict[str, Any]:
-    return {
-        "name": table.name,
-        "source": _source(data),
-        "digest": table.digest(),
-        "split_digest": parts.digest(),
-        "split_source": parts.source,
-        "start_from": None if start_from is None else str(start_from),
-        "classes": {name: part.num_classes for name, part in _parts(parts).items()},
-        "pictures": {name: len(part) for name, part in _parts(parts).items()},
-    }
-
-
-def _source(data: LabeledImages | str | Path) -> str:
-    """Where the data can be read again: an absolute path, or a name such as glyphs."""
-    place = data.root if isinstance(data, LabeledImages) else Path(data)
-    return str(place.resolve()) if place.exists() else str(place)
-
-
-def _parts(parts: Parts) -> dict[str, LabeledImages]:
-    return {"train": parts.train, "validation": parts.validation, "test": parts.test}
-
-
 def _refuse_other_data(folder: RunFolder, facts: dict[str, Any], purpose: str) -> None:
     """A run goes on only with its own data and split; otherwise test classes could have been trained on."""
     earlier = folder.read_json("data.json")
@@ -225,25 +190,6 @@ def _refuse_other_data(folder: RunFolder, facts: dict[str, Any], purpose: str) -
                 f"{purpose}: the run '{folder.path}' was made with another {what} ({earlier['name']}); "
                 "going on would mix training and test classes; use its data, seed and shares, or train anew"
             )
-
-
-def _plan(job: Job) -> str:
-    """What is about to happen, in three lines."""
-    experiment, parts = job.experiment, job.parts
-    train = experiment.train
-    counts = ", ".join(
-        f"{name} {part.num_classes} classes / {len(part)} pictures" for name, part in _parts(parts).items()
-    )
-    warm = f", first {train.warmup_epochs} with the backbone at rest" if train.warmup_epochs else ""
-    source = "named by the data" if parts.source == "named" else "held out"
-    return (
-        f"{parts.fit.name}: {counts} (test classes {source})\n"
-        f"{job.mode}: {experiment.model.backbone} at {experiment.data.image_size} px on {job.fabric.device}, "
-        f"{experiment.model.embedding_dim}-d, loss {experiment.loss.name}, "
-        f"up to {train.epochs} epochs{warm}\n"
-        f"rates: backbone {train.lr if job.mode != 'frozen' else 0}, head {train.head_lr}, "
-        f"proxies {train.proxy_lr}; chosen by validation {train.metric}"
-    )
 
 
 def _select(job: Job, tail: Tail) -> tuple[Embedder, Outcome]:
@@ -269,7 +215,7 @@ def _select(job: Job, tail: Tail) -> tuple[Embedder, Outcome]:
             }
 
     def on_epoch(state: TrainingState) -> None:
-        job.progress.say(_epoch_line(state, metric))
+        job.progress.say(epoch_line(state, metric))
         if job.leads and state.best_epoch == state.epoch:
             _save_model(job, embedder)
 
@@ -288,7 +234,7 @@ def _select(job: Job, tail: Tail) -> tuple[Embedder, Outcome]:
     best = max(candidates, key=lambda name: candidates[name][metric])  # the earlier of equals
     if best != "finished" and "finished" in candidates:
         embedder.projection = projection
-    job.progress.say(_choice_line(best, state.best_epoch, candidates, metric))
+    job.progress.say(choice_line(best, state.best_epoch, candidates, metric))
     recorded = drops(schedule, epochs=state.epoch, metrics=state.values(schedule.metric))
     return start, Outcome(best, state.best_epoch, state.epoch, candidates, tuple(recorded))
 
@@ -388,54 +334,6 @@ def _gathered(job: Job, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _metrics(result: RetrievalResult) -> dict[str, float]:
     return {key: value for key, value in result.to_dict().items() if isinstance(value, float)}
-
-
-def _epoch_line(state: TrainingState, metric: str) -> str:
-    record = state.history[-1]
-    scores = record["validation"]
-    loss = "untrained" if record["loss"] is None else f"loss {record['loss']:.3f}"
-    best = "  best" if state.best_epoch == state.epoch else ""
-    return (
-        f"epoch {state.epoch:>3}: {loss}, validation recall_at_1 {100 * scores['recall_at_1']:.1f}, "
-        f"{metric} {100 * scores[metric]:.1f}{best}"
-    )
-
-
-def _choice_line(best: str, epoch: int, candidates: dict[str, dict[str, float]], metric: str) -> str:
-    scores = ", ".join(f"{name} {100 * values[metric]:.1f}" for name, values in candidates.items())
-    told = {
-        "start": "training did not help; the untrained start is kept",
-        "trained": f"epoch {epoch} is kept",
-        "finished": f"epoch {epoch} with the whitened finish is kept",
-    }
-    return f"validation {metric}: {scores}; {told[best]}"
-
-
-def _result(job: Job, outcome: Outcome, embedder: Embedder) -> dict[str, Any]:
-    """Everything but the test's metrics."""
-    metric, parts = job.experiment.train.metric, job.parts
-    on_test = bool(set(parts.validation.paths) & set(parts.test.paths))
-    by = f"{metric} of {parts.validation.num_classes} {'test' if on_test else 'validation'} classes"
-    return {
-        "start": outcome.candidates["start"],
-        "validation": outcome.candidates[outcome.what],
-        "candidates": outcome.candidates,
-        "selected": {
-            "what": outcome.what,
-            "epoch": outcome.epoch if outcome.what != "start" else 0,
-            "epochs_trained": outcome.epochs,
-            "by": by,
-            "refit": job.experiment.train.refit and outcome.what != "start",
-            "drops": list(outcome.drops),
-            "test_used_to_select": on_test,
-        },
-        "data": job.folder.read_json("data.json"),
-        "mode": job.mode,
-        "loss": job.experiment.loss.name,
-        "model_fingerprint": fingerprint(embedder),
-        "seed": job.experiment.seed,
-        "seconds": job.seconds,
-    }
 
 
 def _save(job: Job, embedder: Embedder, result: dict[str, Any]) -> None:

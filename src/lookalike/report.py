@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from lookalike.data.images import thumbnail_base64
 from lookalike.data.table import LabeledImages
+from lookalike.files import write_atomically
 from lookalike.fitting import FitResult
 from lookalike.ranking import nearest
 from lookalike.runs import RunFolder
 from lookalike.search.pictures import QueryHits
-from lookalike.tensor_tree import write_atomically
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "mrr")
 QUERIES, HITS, SIDE = 8, 7, 112

@@ -24,7 +24,8 @@ import torch
 
 from lookalike.errors import FileError
 from lookalike.experiment import Experiment, load_experiment
-from lookalike.tensor_tree import load_tree, save_tree, write_atomically
+from lookalike.files import write_atomically
+from lookalike.tensor_tree import load_tree, save_tree
 from lookalike.train import TrainingState
 
 

@@ -7,8 +7,6 @@ renamed, the JSON last, so an interrupted write leaves the previous state whole.
 """
 
 import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +14,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lookalike.errors import FileError
+from lookalike.files import write_atomically
 
 _KEY = "tensor"
-
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Calls `write` with a temporary name beside `path`, then renames it to `path`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def save_tree(path: Path, tree: dict[str, Any]) -> None:

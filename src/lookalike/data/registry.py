@@ -1,8 +1,6 @@
 """Names for data sets on this machine: built-in ones, and those that `lookalike data add` registered."""
 
 import json
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 from lookalike.data.readers.archives import cache_folder, is_archive, unpack
 from lookalike.data.table import LabeledImages
 from lookalike.errors import ArgumentError, FileError
+from lookalike.files import write_atomically
 
 
 @dataclass(frozen=True)
@@ -61,11 +60,8 @@ def register(name: str, path: Path, table: LabeledImages, layout: str | None = N
     entry = Registered(str(path.absolute()), layout, len(table), table.num_classes, table.digest())
     entries = {**registered(), name: entry}
     file = _file()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=file.parent, suffix=".partial")
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        json.dump({key: asdict(value) for key, value in sorted(entries.items())}, stream, indent=1)
-    os.replace(temporary, file)
+    listing = json.dumps({key: asdict(value) for key, value in sorted(entries.items())}, indent=1)
+    write_atomically(file, lambda temporary: temporary.write_text(listing, encoding="utf-8"))
     return entry
 
 

@@ -7,8 +7,7 @@ people and other tools. Proxies are not part of a model: class names are kept as
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from lookalike.errors import FileError
+from lookalike.files import write_atomically
 from lookalike.models import backbones
 from lookalike.models.embedder import Embedder
 from lookalike.models.parts import EmbedderConfig
@@ -54,8 +54,8 @@ def save_model(
     }
     text = json.dumps(config, indent=1, ensure_ascii=False)
     tensors = {name: value.detach().cpu().contiguous() for name, value in embedder.state_dict().items()}
-    _replace(folder / WEIGHTS, lambda file: save_file(tensors, file, metadata={"config": text}))
-    _replace(folder / CONFIG, lambda file: file.write_text(text + "\n", encoding="utf-8"))
+    write_atomically(folder / WEIGHTS, lambda file: save_file(tensors, file, metadata={"config": text}))
+    write_atomically(folder / CONFIG, lambda file: file.write_text(text + "\n", encoding="utf-8"))
 
 
 def load_model(folder: str | Path) -> tuple[Embedder, dict[str, Any]]:
@@ -116,12 +116,3 @@ def fingerprint(embedder: Embedder) -> str:
             data = value.detach().cpu().contiguous()
             digest.update(data.flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

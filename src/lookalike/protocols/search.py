@@ -15,8 +15,8 @@ from filelock import FileLock, Timeout
 
 from lookalike.checks import check_choice, optional_import
 from lookalike.errors import LookalikeError
+from lookalike.files import write_atomically
 from lookalike.protocols.ranges import Range, drawn
-from lookalike.tensor_tree import write_atomically
 
 SAMPLERS = ("tpe", "gp")
 

@@ -7,7 +7,6 @@ that is open keeps its file until it is closed.
 """
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.errors import FileError
+from lookalike.files import write_atomically
 
 FORMAT = 1
 INDEX = "index.json"
@@ -35,9 +35,9 @@ def write_index(
     previous = _read_json(folder / INDEX) if (folder / INDEX).is_file() else {}
     number = int(previous.get("number", 0)) + 1
     files = {"pictures": f"pictures-{number}.json", "embeddings": f"embeddings-{number}.npy"}
-    _replace(folder / files["embeddings"], lambda file: _save_array(file, vectors_ND))
-    _replace(folder / files["pictures"], _json(columns))
-    _replace(
+    write_atomically(folder / files["embeddings"], lambda file: _save_array(file, vectors_ND))
+    write_atomically(folder / files["pictures"], _json(columns))
+    write_atomically(
         folder / INDEX,
         _json({"format": FORMAT, "number": number, "count": len(vectors_ND), **facts, **files}),
     )
@@ -87,12 +87,3 @@ def _save_array(file: Path, array: NDArray[np.float32]) -> None:
 
 def _json(content: dict[str, Any]) -> Callable[[Path], object]:
     return lambda file: file.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

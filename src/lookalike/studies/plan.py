@@ -21,8 +21,8 @@ from filelock import FileLock
 from lookalike.data.table import LabeledImages
 from lookalike.errors import FileError
 from lookalike.experiment import MODE_DEFAULTS, Experiment
+from lookalike.files import write_atomically
 from lookalike.studies.study import Study, recall_keys
-from lookalike.tensor_tree import write_atomically
 
 ALWAYS = ("map_at_r", "r_precision", "seconds_per_epoch")
 PLAN = "plan.json"

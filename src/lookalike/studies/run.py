@@ -17,6 +17,7 @@ from lookalike.checks import look_up
 from lookalike.data.table import LabeledImages
 from lookalike.errors import LookalikeError
 from lookalike.experiment import Experiment
+from lookalike.files import write_atomically
 from lookalike.progress import Progress
 from lookalike.protocols import PROTOCOLS, Busy, Task
 from lookalike.protocols.ranges import ranges_of
@@ -24,7 +25,6 @@ from lookalike.studies.adapt import Adaptation
 from lookalike.studies.plan import Plan, PlannedRow, folder_name, metrics_of, score_of, unit_key
 from lookalike.studies.sources import Pictures
 from lookalike.studies.study import Row, Study
-from lookalike.tensor_tree import write_atomically
 
 
 @dataclass(frozen=True)

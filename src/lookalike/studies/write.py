@@ -4,11 +4,11 @@ import base64
 import json
 from pathlib import Path
 
+from lookalike.files import write_atomically
 from lookalike.studies.figure import draw
 from lookalike.studies.layout import to_html, to_markdown
 from lookalike.studies.study import Study
 from lookalike.studies.table import Table, as_tree, build_table
-from lookalike.tensor_tree import write_atomically
 
 
 def write_table(study: Study, folder: Path, out: Path) -> Table:
