@@ -17,9 +17,9 @@ $(VENV)/dev: pyproject.toml
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	@touch $@
 
-# Train on drawn characters, measure on characters never seen, index them, search; leaves demo/run/report.html.
+# Train on drawn characters (a mirrored b is a d, so none are mirrored), measure on characters never seen, index them, search; leaves demo/run/report.html.
 demo: $(BIN)/lookalike
-	$(BIN)/lookalike train glyphs --out demo/run --overwrite
+	$(BIN)/lookalike train glyphs --out demo/run --overwrite --set data.flip=false
 	$(BIN)/lookalike index demo/run glyphs --out demo/index
 	$(BIN)/lookalike search demo/index --sample 3 -k 5 --html demo/hits.html
 	@echo "report: demo/run/report.html   search: demo/hits.html"

@@ -146,6 +146,22 @@ def test_activations_are_computed_once(squares, tmp_path, own_cache):
     assert len(list(own_cache.rglob("*.npy"))) == len(files) + 1
 
 
+def test_cached_views_are_the_picture_its_mirror_image_and_crops(squares, tmp_path, own_cache):
+    def views(*settings):
+        before = set(own_cache.rglob("*.npy"))
+        fit(squares, tmp_path / str(len(before)), toy("partial", "train.epochs=0", *settings))
+        (new,) = set(own_cache.rglob("*.npy")) - before
+        return np.load(new).astype(np.float32)
+
+    mirrored, crops = views(), views("train.views=3", "data.flip=false")
+    np.testing.assert_array_equal(mirrored[:, 0], crops[:, 0])
+    np.testing.assert_allclose(mirrored[:, 1], mirrored[:, 0, ..., ::-1], rtol=0.2, atol=0.3)
+    assert mirrored.shape[1] == 2
+    assert crops.shape[1] == 3
+    assert not np.array_equal(crops[:, 1], mirrored[:, 1])
+    assert not np.array_equal(crops[:, 1], crops[:, 2])
+
+
 def test_refit_uses_all_but_the_test_classes(squares, tmp_path):
     fit(squares, tmp_path / "run", toy("frozen", "train.refit=true", "train.patience=9"))
     folder = RunFolder(tmp_path / "run")

@@ -60,14 +60,16 @@ def cached_outputs(
 ) -> NDArray[np.floating[Any]]:
     """`function` of every picture, shape (len(table), views, ...), from the cache or computed now.
 
-    View 0 is the picture as the test transform shows it, view 1 its mirror image, and each further view
-    a random crop of `crops`.
+    View 0 is the picture as the test transform shows it, view 1 its mirror image (unless `crops` never
+    mirrors), and each further view a random crop of `crops`.
     """
+    mirrored = views > 1 and crops.flip > 0
+    whole = 2 if mirrored else 1
     facts = {
         "pictures": picture_digest(table),
         "preprocessing": crops.preprocessing.to_dict(),
         "views": views,
-        "crops": [crops.scale, crops.ratio, crops.flip, seed] if views > 2 else None,
+        "crops": [crops.scale, crops.ratio, crops.flip, seed] if views > whole else None,
         "dtype": np.dtype(dtype).name,
         **key,
     }
@@ -84,7 +86,7 @@ def cached_outputs(
         def compute(temporary: Path) -> None:
             plain = ImageDataset(table, test_transform(crops.preprocessing))
             cropped = ImageDataset(table, crops, seed=seed)
-            _compute(temporary, function, plain, cropped, views, dtype, phase, options)
+            _compute(temporary, function, plain, cropped, views, whole, dtype, phase, options)
 
         write_atomically(file, compute)
     array: NDArray[np.floating[Any]] = np.load(file, mmap_mode="r")
@@ -97,21 +99,25 @@ def _compute(
     plain: ImageDataset,
     cropped: ImageDataset,
     views: int,
+    whole: int,
     dtype: type[np.floating[Any]],
     phase: str,
     options: dict[str, Any],
 ) -> None:
+    """Fills the views of whole pictures (plain, mirrored) in one pass, and each crop in another."""
+
     def plain_and_mirrored(images: Tensor) -> Tensor:
-        both = [function(images)] + ([function(images.flip(-1))] if views > 1 else [])
-        return torch.stack(both, dim=1)
+        return torch.stack([function(image) for image in (images, images.flip(-1))[:whole]], dim=1)
 
     array: Any = None  # a memory-mapped array, as soon as the shape is known
     for rows, result in map_pictures(plain_and_mirrored, plain, phase=phase, **options):
         if array is None:
             array = open_memmap(file, mode="w+", dtype=dtype, shape=(len(plain), views, *result.shape[2:]))
         array[rows, : result.shape[1]] = result.numpy()
-    for view in range(2, views):
+    for view in range(whole, views):
         cropped.set_epoch(view)
-        for rows, result in map_pictures(function, cropped, phase=f"{phase}, crop {view - 1}", **options):
+        for rows, result in map_pictures(
+            function, cropped, phase=f"{phase}, crop {view - whole + 1}", **options
+        ):
             array[rows, view] = result.numpy()
     array.flush()

@@ -128,7 +128,9 @@ class TrainSettings(Settings):
     )
     cut: int | None = Field(None, ge=1, description="partial: number of first stages that are cached")
     views: int = Field(
-        2, ge=1, description="partial: cached views of a picture: itself, its mirror image, crops"
+        2,
+        ge=1,
+        description="partial: cached views of a picture: itself, its mirror image (with data.flip), crops",
     )
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] | None = None
     accumulate: int = Field(1, ge=1, description="batches whose gradients are added before a step")
