@@ -168,3 +168,13 @@ def test_a_broken_picture_is_named(lookalike, desk, tmp_path):
     done = lookalike("train", tmp_path / "photos", "--out", tmp_path / "r", *FAST)
     assert done.code == 1
     assert "2.png" in done.err
+
+
+def test_stopping_by_hand_is_told_in_one_line(lookalike, monkeypatch):
+    def stop(*arguments, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lookalike.fitting.fit", stop)
+    done = lookalike("train", "photos", "--out", "runs/stopped", "--quiet")
+    assert done.code == 1
+    assert done.err.strip() == "stopped; a training run goes on with --resume"

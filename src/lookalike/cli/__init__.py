@@ -55,7 +55,7 @@ def run(arguments: list[str] | None = None) -> int:
     except LookalikeError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         print("stopped; a training run goes on with --resume", file=sys.stderr)
         return 1
     except typer.Exit as done:
