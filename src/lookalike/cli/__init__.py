@@ -48,21 +48,27 @@ app.add_typer(data.app, name="data")
 app.add_typer(study.app, name="study")
 
 
+_INTERRUPTED = 130  # what typer makes of Ctrl-C
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Runs the command line on `arguments` (default: the process's own) and returns the exit code."""
     try:
         outcome = app(arguments, standalone_mode=False)
+        code = outcome if isinstance(outcome, int) else 0
     except LookalikeError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, typer.Abort):
-        print("stopped; a training run goes on with --resume", file=sys.stderr)
-        return 1
+        code = _INTERRUPTED
     except typer.Exit as done:
-        return done.exit_code
+        code = done.exit_code
     except Exception as error:
         return _usage(error)
-    return outcome if isinstance(outcome, int) else 0
+    if code == _INTERRUPTED:
+        print("stopped; a training run goes on with --resume", file=sys.stderr)
+        return 1
+    return code
 
 
 def _usage(error: Exception) -> int:
