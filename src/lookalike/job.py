@@ -43,7 +43,11 @@ Network = TypeVar("Network", bound=nn.Module)
 
 @dataclass
 class Job:
-    """What stays the same while a run goes on; `seconds` grows phase by phase."""
+    """What stays the same while a run goes on; `seconds` grows phase by phase.
+
+    `arrays` holds the opened caches by the digest of their table: what never trains has one result for a
+    whole run, so pictures and weights are hashed once, not for each part and again for the refit.
+    """
 
     experiment: Experiment
     parts: Parts
@@ -53,6 +57,7 @@ class Job:
     start_from: Path | None = None
     cut: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
     def mode(self) -> Mode:
@@ -129,7 +134,13 @@ def cached_inputs(job: Job, tail: Tail, table: LabeledImages) -> NDArray[Any]:
     In mode frozen that is average and maximum of the maps, so that one pass over the pictures serves every
     pooling and every norm (`Tail.pooled` does the rest); with k_max it is the pooled vector itself.
     """
-    embedder = tail.embedder.eval()
+    digest = table.digest()
+    if digest not in job.arrays:
+        job.arrays[digest] = _cached_inputs(job, tail.embedder.eval(), table)
+    return job.arrays[digest]
+
+
+def _cached_inputs(job: Job, embedder: Embedder, table: LabeledImages) -> NDArray[Any]:
     if job.mode == "partial":
         stem = embedder.stem_until(job.cut)
         outputs = _lazily(stem, lambda fast, images: fast(images))
