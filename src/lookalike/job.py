@@ -279,4 +279,6 @@ def batches_of(job: Job, labels: Tensor) -> Batches:
             world_size=of.size,
         )
     size = min(batch.size, len(rows))
-    return RandomBatches(rows, batch_size=size, seed=seed, rank=of.rank, world_size=of.size)
+    return RandomBatches(
+        rows, batch_size=size, seed=seed, drop_last=batch.drop_last, rank=of.rank, world_size=of.size
+    )

@@ -79,6 +79,9 @@ class BatchSettings(Settings):
     size: int = Field(90, ge=1, description="pictures a batch of the random sampler")
     classes: int = Field(8, ge=1, description="classes a batch of the balanced sampler")
     per_class: int = Field(4, ge=1, description="pictures of each class in a balanced batch")
+    drop_last: bool = Field(
+        False, description="random sampler: only whole batches, the rest of the epoch's order left out"
+    )
 
 
 class ScheduleSettings(Settings):
@@ -109,12 +112,22 @@ class TrainSettings(Settings):
     )
     metric: Literal["map_at_r", "recall_at_1", "r_precision"] = "map_at_r"
     warmup_epochs: int | None = Field(None, ge=0, description="first epochs that train head and proxies only")
+    warmup_first: int = Field(1, ge=1, description="the first of these epochs; 2 in ProxyGML's code")
+    warmup_forgets: bool = Field(
+        False, description="drop the optimizer's moments when warm-up ends, as ProxyNCA++'s code does"
+    )
     optimizer: Literal["adamw", "adam", "sgd", "rmsprop"] = "adamw"
     lr: float | None = Field(None, gt=0, description="rate of the backbone")
     head_lr: float | None = Field(None, gt=0, description="rate of the projection")
     proxy_lr: float | None = Field(None, gt=0, description="rate of the proxies")
     proxy_start: Literal["class_mean", "loss"] = Field(
         "class_mean", description="class_mean: at the class means of the start; loss: as its proxy_init says"
+    )
+    proxy_optimizer: Literal["same", "row_sparse_adamw", "row_sparse_sgd"] = Field(
+        "same", description="of the proxies; row_sparse: steps touch only rows with a gradient"
+    )
+    shard_proxies: bool = Field(
+        False, description="each process holds the proxies of its share of the classes"
     )
     weight_decay: float = Field(1e-4, ge=0)
     proxy_weight_decay: float | None = Field(None, ge=0, description="None: weight_decay")
@@ -125,6 +138,12 @@ class TrainSettings(Settings):
     schedule: ScheduleSettings = ScheduleSettings()
     batch_norm: Literal["frozen", "frozen_affine", "train"] = Field(
         "frozen", description="frozen: running statistics stay, scale and shift train; frozen_affine: neither"
+    )
+    batch_norm_momentum: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="share of a batch in running statistics; None: the backbone's, mostly 0.1",
     )
     cut: int | None = Field(None, ge=1, description="partial: number of first stages that are cached")
     views: int = Field(

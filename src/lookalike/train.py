@@ -19,7 +19,7 @@ from lookalike.distributed import Processes, average_buffers, global_batch
 from lookalike.errors import ArgumentError, TrainingError
 from lookalike.inputs import Batches, Inputs, Tail
 from lookalike.losses import MetricLoss
-from lookalike.models.batch_norm import freeze_batch_norm
+from lookalike.models.batch_norm import freeze_batch_norm, set_batch_norm_momentum
 from lookalike.optimizers import build_optimizer, forget, scale_rates
 from lookalike.progress import Progress
 from lookalike.schedules import lr_factor
@@ -108,9 +108,11 @@ def train(
         factor = lr_factor(settings.schedule, epoch=epoch, epochs=epochs, metrics=watched)
         scale_rates(optimizer, factor)
         batches.set_epoch(epoch)
+        if settings.warmup_forgets and _warms_up(settings, epoch - 1) and not _warms_up(settings, epoch):
+            forget(optimizer, [*model.parameters(), *loss.parameters()])
         with torch.random.fork_rng(), progress.phase(f"epoch {epoch} of {epochs}", len(batches)) as phase:
             torch.manual_seed(seed * 1_000_003 + epoch)
-            _set_modes(tail, loss, settings, warming=epoch <= (settings.warmup_epochs or 0))
+            _set_modes(tail, loss, settings, warming=_warms_up(settings, epoch))
             total, steps = 0.0, 0
             rows = [list(batch) for batch in batches]
             for step, (batch, labels) in enumerate(inputs.batches(rows, epoch), start=1):
@@ -140,12 +142,19 @@ def _optimizer(tail: Tail, loss: MetricLoss, settings: TrainSettings) -> Optimiz
     )
 
 
+def _warms_up(settings: TrainSettings, epoch: int) -> bool:
+    first = settings.warmup_first
+    return first <= epoch < first + (settings.warmup_epochs or 0)
+
+
 def _set_modes(tail: Tail, loss: MetricLoss, settings: TrainSettings, *, warming: bool) -> None:
     """Train mode, with batch norm as set in every epoch, and the backbone at rest while warming up."""
     tail.embedder.train()
     loss.train()
     for parameter in tail.backbone_parameters():
         parameter.requires_grad_(not warming)
+    if settings.batch_norm_momentum is not None:
+        set_batch_norm_momentum(tail.embedder, settings.batch_norm_momentum)
     if settings.batch_norm != "train":
         freeze_batch_norm(tail.embedder, affine_trained=settings.batch_norm == "frozen" and not warming)
 
