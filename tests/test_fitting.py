@@ -197,4 +197,4 @@ def test_every_optimizer_moves_proxies_and_head(optimizer, squares, tmp_path):
     fit(squares, tmp_path / "run", settings)
     start = load_tree(tmp_path / "run" / "training_state" / "select")
     assert start["history"][1]["loss"] > 0
-    assert start["optimizer"]["param_groups"][-1]["name"] == "proxies"
+    assert start["optimizers"][0]["param_groups"][-1]["name"] == "proxies"

@@ -31,6 +31,11 @@ class Processes:
         """First and end of this process's part of `count` things, cut as evenly as possible, in order."""
         return self.rank * count // self.size, (self.rank + 1) * count // self.size
 
+    def wait(self) -> None:
+        """Until every process is here."""
+        if self.size > 1:
+            dist.barrier()
+
     def sum_(self, x: Tensor) -> Tensor:
         """The sum of `x` over the processes, in place."""
         if self.size > 1:

@@ -95,7 +95,11 @@ class Experiment(Settings):
         )
 
     def check(self) -> "Experiment":
-        """Refuses loss names and loss arguments that do not exist; returns itself."""
+        """Refuses loss names and arguments that do not exist, and settings that cannot go together; returns itself.
+
+        Raises:
+            UnknownNameError, ArgumentError: with the setting that helps.
+        """
         known = loss_arguments(self.loss.name)
         for name in self.loss.arguments:
             if name not in known:
@@ -103,6 +107,19 @@ class Experiment(Settings):
                     f"loss '{self.loss.name}' has no setting '{name}'{near_miss(name, known)} "
                     f"(it has: {', '.join(sorted(known))})"
                 )
+        train, sparse = self.train, bool(self.loss.arguments.get("sparse_gradients"))
+        if sparse and train.proxy_optimizer == "same":
+            raise ArgumentError(
+                f"loss.sparse_gradients: train.optimizer={train.optimizer} takes dense gradients only; "
+                "set train.proxy_optimizer=row_sparse_adamw or row_sparse_sgd"
+            )
+        if sparse and train.clip_value is not None:
+            raise ArgumentError("train.clip_value cannot clip sparse gradients; leave one of the two out")
+        if train.clip_norm is not None and (train.shard_proxies or train.proxy_optimizer != "same"):
+            raise ArgumentError(
+                "train.clip_norm needs all gradients in one place, which row-sparse and sharded proxies do not "
+                "have; use train.clip_value"
+            )
         return self
 
     def save(self, file: Path) -> None:

@@ -266,8 +266,8 @@ def _train(
     """`train`, going on from the stage's saved state if there is one, saving and logging every epoch."""
 
     def save(state: TrainingState) -> None:
+        job.folder.save_state(stage, state, loss)
         if job.leads:
-            job.folder.save_state(stage, state)
             job.folder.log({"stage": stage, **state.history[-1]})
         on_epoch(state)
 
@@ -281,7 +281,7 @@ def _train(
             fabric=job.fabric,
             seed=job.experiment.seed,
             evaluate=measure,
-            state=job.folder.load_state(stage),
+            state=job.folder.load_state(stage, loss),
             on_epoch=save,
             progress=job.progress,
         )

@@ -30,6 +30,7 @@ from lookalike.errors import DataError
 from lookalike.experiment import Experiment
 from lookalike.inputs import Batches, CachedInputs, Inputs, PictureInputs, Tail
 from lookalike.losses import LOSSES, MetricLoss
+from lookalike.losses.sharded import Sharded
 from lookalike.models import pooling, whitening
 from lookalike.models.checkpoint import load_model
 from lookalike.models.embedder import Embedder, build_embedder
@@ -236,7 +237,7 @@ def begin(job: Job, tail: Tail, inputs: Inputs, num_classes: int) -> MetricLoss:
         if proxies and "class_mean" in (experiment.train.proxy_start, proxies.proxy_init):
             with torch.no_grad():
                 embeddings = embedder.project(pooled.to(job.fabric.device)).cpu()
-            proxies.initialize_proxies_at_class_means(embeddings, inputs.labels, generator)
+            loss.initialize_proxies_at_class_means(embeddings, inputs.labels, generator)
     return loss.to(job.fabric.device)
 
 
@@ -262,6 +263,9 @@ def build_loss(
         arguments["parents"] = [level.parents for level in coarse]
     known: dict[str, Any] = {"generator": generator, "channels": embedder.channels}
     given = {name: value for name, value in known.items() if name in inspect.signature(kind).parameters}
+    if experiment.train.shard_proxies:
+        base = {"name": experiment.loss.name, "settings": arguments}
+        return Sharded(num_classes, embedder.embedding_dim, base=base, generator=generator)
     return kind(num_classes, embedder.embedding_dim, **(given | arguments))
 
 

@@ -1,49 +1,109 @@
 """Optimizers with the three parameter groups of this field: backbone, head and proxies.
 
-The loss's parameters are always in the optimizer: proxies that nobody updates are the oldest silent bug
-of proxy-based training. Each group keeps its own base rate; a schedule scales them all by one factor.
+The loss's parameters are always in an optimizer: proxies that nobody updates are the oldest silent bug of
+proxy-based training. Each group keeps its own base rate; a schedule scales them all by one factor.
+
+Usually one optimizer holds all groups. Row-sparse proxies need one of their own, and so do sharded ones, whose
+moments are saved by class; `Optimizers` steps whatever there is as one.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
+from lightning_fabric import Fabric
 from torch import nn
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from lookalike.errors import ArgumentError
+from lookalike.inputs import Tail
+from lookalike.losses import MetricLoss
+from lookalike.optim import RowSparseAdamW, RowSparseSGD
 from lookalike.settings import TrainSettings
 
+Group = dict[str, Any]
 
-def build_optimizer(
-    settings: TrainSettings,
-    *,
-    backbone: Iterable[Parameter],
-    head: Iterable[Parameter],
-    proxies: Iterable[Parameter],
-) -> Optimizer:
-    """The optimizer of `settings` over the groups 'backbone', 'head' and 'proxies' (empty ones left out).
+
+class Optimizers:
+    """Optimizers of disjoint parameters, each with the module that holds them, stepped as one."""
+
+    def __init__(self, parts: list[tuple[nn.Module, Optimizer]], fabric: Fabric) -> None:
+        self.parts = parts
+        self._fabric = fabric
+        self._steppers: list[Any] = [fabric.setup_optimizers(optimizer) for _, optimizer in parts]
+
+    def scale_rates(self, factor: float) -> None:
+        """Sets every group's rate to its base rate times `factor`."""
+        for _, optimizer in self.parts:
+            for group in optimizer.param_groups:
+                group["lr"] = group["base_lr"] * factor
+
+    def forget(self, parameters: Iterable[Parameter]) -> None:
+        """Drops the moments of parameters, such as coarse proxies that were clustered anew."""
+        for parameter in parameters:
+            for _, optimizer in self.parts:
+                optimizer.state.pop(parameter, None)
+
+    def step(self, settings: TrainSettings) -> None:
+        """Clips the gradients as set, steps, and clears them."""
+        for (module, _), stepper in zip(self.parts, self._steppers, strict=True):
+            if settings.clip_value is not None:
+                self._fabric.clip_gradients(module, stepper, clip_val=settings.clip_value)
+            if settings.clip_norm is not None:
+                self._fabric.clip_gradients(module, stepper, max_norm=settings.clip_norm)
+            stepper.step()
+            stepper.zero_grad()
+
+    def settle(self) -> None:
+        """Makes up what idle rows of row-sparse proxies missed: at the end of an epoch, while rates stand."""
+        for _, optimizer in self.parts:
+            if isinstance(optimizer, RowSparseAdamW | RowSparseSGD):
+                optimizer.catch_up()
+
+    def state_dict(self) -> list[Group]:
+        """The state of each; with two, the second is the proxies'."""
+        return [optimizer.state_dict() for _, optimizer in self.parts]
+
+    def load_state_dict(self, states: list[Group]) -> None:
+        """Takes what `state_dict` gave."""
+        for (_, optimizer), state in zip(self.parts, states, strict=True):
+            optimizer.load_state_dict(state)
+
+
+def build_optimizers(settings: TrainSettings, tail: Tail, loss: MetricLoss, fabric: Fabric) -> Optimizers:
+    """The optimizers of `settings` over the groups 'backbone', 'head' and 'proxies' (empty ones left out).
 
     Raises:
-        ArgumentError: a rate is not set, or no parameter is to be trained.
+        ArgumentError: a rate is not set, or row-sparse steps are asked for parameters that are no matrices.
     """
-    decay = settings.weight_decay
+    decay, model = settings.weight_decay, tail.embedder
     proxy_decay = decay if settings.proxy_weight_decay is None else settings.proxy_weight_decay
-    groups = []
-    for name, parameters, lr, weight_decay in (
-        ("backbone", list(backbone), settings.lr, decay),
-        ("head", list(head), settings.head_lr, decay),
-        ("proxies", list(proxies), settings.proxy_lr, proxy_decay),
-    ):
-        if not parameters:
-            continue
-        if lr is None:
-            raise ArgumentError(f"no learning rate for the group '{name}'; set train.{_RATE[name]}")
-        groups.append(
-            {"params": parameters, "lr": lr, "base_lr": lr, "weight_decay": weight_decay, "name": name}
-        )
-    if not groups:
-        raise ArgumentError("no parameter to train: backbone, head and proxies are all empty or frozen")
+    network = _group("backbone", tail.backbone_parameters(), settings.lr, decay)
+    network += _group("head", model.projection.parameters(), settings.head_lr, decay)
+    proxies = _group("proxies", loss.parameters(), settings.proxy_lr, proxy_decay)
+    if not proxies or (settings.proxy_optimizer == "same" and not settings.shard_proxies):
+        parts: list[tuple[nn.Module, Optimizer]] = [
+            (nn.ModuleList([model, loss]), _optimizer(settings, network + proxies))
+        ]
+        return Optimizers(parts, fabric)
+    of_proxies = _optimizer if settings.proxy_optimizer == "same" else _row_sparse
+    return Optimizers([(model, _optimizer(settings, network)), (loss, of_proxies(settings, proxies))], fabric)
+
+
+def _group(name: str, parameters: Iterable[Parameter], lr: float | None, decay: float) -> list[Group]:
+    listed = list(parameters)
+    if not listed:
+        return []
+    if lr is None:
+        raise ArgumentError(f"no learning rate for the group '{name}'; set train.{_RATE[name]}")
+    return [{"params": listed, "lr": lr, "base_lr": lr, "weight_decay": decay, "name": name}]
+
+
+_RATE = {"backbone": "lr", "head": "head_lr", "proxies": "proxy_lr"}
+
+
+def _optimizer(settings: TrainSettings, groups: list[Group]) -> Optimizer:
     if settings.optimizer == "adamw":
         return torch.optim.AdamW(groups, eps=settings.eps)
     if settings.optimizer == "adam":
@@ -53,24 +113,14 @@ def build_optimizer(
     return torch.optim.RMSprop(groups, momentum=settings.momentum, eps=settings.eps)
 
 
-_RATE = {"backbone": "lr", "head": "head_lr", "proxies": "proxy_lr"}
-
-
-def scale_rates(optimizer: Optimizer, factor: float) -> None:
-    """Sets every group's rate to its base rate times `factor`."""
-    for group in optimizer.param_groups:
-        group["lr"] = group["base_lr"] * factor
-
-
-def forget(optimizer: Optimizer, parameters: Iterable[Parameter]) -> None:
-    """Drops the moments of parameters that were replaced, such as reclustered coarse proxies."""
-    for parameter in parameters:
-        optimizer.state.pop(parameter, None)
-
-
-def clip_gradients(settings: TrainSettings, parameters: Iterable[Parameter]) -> None:
-    """Clips gradients by entry or by norm, as set."""
-    if settings.clip_value is not None:
-        nn.utils.clip_grad_value_(parameters, settings.clip_value)
-    if settings.clip_norm is not None:
-        nn.utils.clip_grad_norm_(parameters, settings.clip_norm)
+def _row_sparse(settings: TrainSettings, groups: list[Group]) -> Optimizer:
+    (group,) = groups
+    other = next((p for p in group["params"] if p.ndim != 2), None)
+    if other is not None:
+        raise ArgumentError(
+            f"train.proxy_optimizer is {settings.proxy_optimizer}, but the loss also trains a parameter of shape "
+            f"{tuple(other.shape)}; only matrices of proxies step row by row; use train.proxy_optimizer=same"
+        )
+    if settings.proxy_optimizer == "row_sparse_adamw":
+        return RowSparseAdamW(groups, lr=group["lr"], eps=settings.eps)
+    return RowSparseSGD(groups, lr=group["lr"], momentum=settings.momentum)

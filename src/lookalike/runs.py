@@ -14,6 +14,7 @@ RUN/
 
 import json
 import platform
+import shutil
 import sys
 from datetime import UTC, datetime
 from importlib import metadata
@@ -22,9 +23,13 @@ from typing import Any
 
 import torch
 
+from lookalike.distributed import Processes
 from lookalike.errors import FileError
 from lookalike.experiment import Experiment, load_experiment
 from lookalike.files import write_atomically
+from lookalike.losses import MetricLoss
+from lookalike.losses.sharded import Sharded
+from lookalike.sharded_state import load_sharded, save_sharded
 from lookalike.tensor_tree import load_tree, save_tree
 from lookalike.train import TrainingState
 
@@ -63,8 +68,7 @@ class RunFolder:
             "test_queries.npz",
         ):
             (self.path / name).unlink(missing_ok=True)
-        for file in (self.path / "training_state").glob("*"):
-            file.unlink()
+        shutil.rmtree(self.path / "training_state", ignore_errors=True)
 
     def holds_run(self) -> bool:
         """Whether a run was begun here."""
@@ -105,14 +109,24 @@ class RunFolder:
         with (self.path / "log.jsonl").open("a") as stream:
             stream.write(json.dumps(record) + "\n")
 
-    def save_state(self, stage: str, state: TrainingState) -> None:
-        """Saves the training state of 'select' or 'refit'."""
-        save_tree(self.path / "training_state" / stage, state.to_tree())
+    def save_state(self, stage: str, state: TrainingState, loss: MetricLoss) -> None:
+        """Saves the training state of 'select' or 'refit'; every process calls it, and the leading one writes.
 
-    def load_state(self, stage: str) -> TrainingState | None:
+        With sharded proxies each process writes its own; see `lookalike.sharded_state`.
+        """
+        file = self.path / "training_state" / stage
+        if isinstance(loss, Sharded):
+            save_sharded(file, state.to_tree(), loss, name=f"epoch-{state.epoch}")
+        elif Processes.all().rank == 0:
+            save_tree(file, state.to_tree())
+
+    def load_state(self, stage: str, loss: MetricLoss) -> TrainingState | None:
         """The saved training state, or None if that stage has not been reached."""
         file = self.path / "training_state" / stage
-        return TrainingState.from_tree(load_tree(file)) if file.with_suffix(".json").exists() else None
+        if not file.with_suffix(".json").exists():
+            return None
+        tree = load_sharded(file, loss) if isinstance(loss, Sharded) else load_tree(file)
+        return TrainingState.from_tree(tree)
 
 
 def environment(device: str) -> dict[str, Any]:

@@ -13,14 +13,13 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from lookalike.distributed import Processes, average_buffers, global_batch
 from lookalike.errors import ArgumentError, TrainingError
 from lookalike.inputs import Batches, Inputs, Tail
 from lookalike.losses import MetricLoss
 from lookalike.models.batch_norm import freeze_batch_norm, set_batch_norm_momentum
-from lookalike.optimizers import build_optimizer, forget, scale_rates
+from lookalike.optimizers import Optimizers, build_optimizers
 from lookalike.progress import Progress
 from lookalike.schedules import lr_factor
 from lookalike.settings import TrainSettings
@@ -40,7 +39,7 @@ class TrainingState:
     best_model: dict[str, Tensor] = field(default_factory=dict)
     model: dict[str, Tensor] = field(default_factory=dict)
     loss: dict[str, Tensor] = field(default_factory=dict)
-    optimizer: dict[str, Any] = field(default_factory=dict)
+    optimizers: list[dict[str, Any]] = field(default_factory=list)
 
     def to_tree(self) -> dict[str, Any]:
         """A tree for `save_tree`."""
@@ -83,7 +82,7 @@ def train(
     """
     progress = progress or Progress()
     epochs = settings.epochs or 0
-    model, optimizer = tail.embedder, _optimizer(tail, loss, settings)
+    model, optimizers = tail.embedder, build_optimizers(settings, tail, loss, fabric)
     if state is None:
         state = TrainingState()
         _finish_epoch(
@@ -92,7 +91,7 @@ def train(
             {"loss": None, "lr_factor": 1.0, "seconds": 0.0},
             model,
             loss,
-            optimizer,
+            optimizers,
             settings,
             evaluate,
         )
@@ -100,16 +99,15 @@ def train(
     else:
         model.load_state_dict(state.model)
         loss.load_state_dict(state.loss)
-        optimizer.load_state_dict(state.optimizer)
-    stepper = fabric.setup_optimizers(optimizer)
+        optimizers.load_state_dict(state.optimizers)
     while state.epoch < epochs and not _is_over(state, settings):
         epoch, began = state.epoch + 1, time.monotonic()
         watched = state.values(settings.schedule.metric) if settings.schedule.name == "plateau" else []
         factor = lr_factor(settings.schedule, epoch=epoch, epochs=epochs, metrics=watched)
-        scale_rates(optimizer, factor)
+        optimizers.scale_rates(factor)
         batches.set_epoch(epoch)
         if settings.warmup_forgets and _warms_up(settings, epoch - 1) and not _warms_up(settings, epoch):
-            forget(optimizer, [*model.parameters(), *loss.parameters()])
+            optimizers.forget([*model.parameters(), *loss.parameters()])
         with torch.random.fork_rng(), progress.phase(f"epoch {epoch} of {epochs}", len(batches)) as phase:
             torch.manual_seed(seed * 1_000_003 + epoch)
             _set_modes(tail, loss, settings, warming=_warms_up(settings, epoch))
@@ -122,24 +120,18 @@ def train(
                         _not_finite(epoch, step, factor, settings, inputs.names(rows[step - 1]))
                     )
                 if step % settings.accumulate == 0 or step == len(rows):
-                    _update(model, loss, optimizer, stepper, settings, fabric)
+                    _update(model, loss, optimizers, settings)
                 total, steps = total + float(value), steps + 1
                 phase.note(f"loss {total / steps:.3f}")
                 phase.advance()
+        optimizers.settle()
         average_buffers(model)
         record = {"loss": total / max(steps, 1), "lr_factor": factor, "seconds": time.monotonic() - began}
-        _finish_epoch(state, epoch, record, model, loss, optimizer, settings, evaluate)
+        _finish_epoch(state, epoch, record, model, loss, optimizers, settings, evaluate)
         on_epoch(state)
     model.load_state_dict(state.best_model)
     model.eval()
     return state
-
-
-def _optimizer(tail: Tail, loss: MetricLoss, settings: TrainSettings) -> Optimizer:
-    head = list(tail.embedder.projection.parameters())
-    return build_optimizer(
-        settings, backbone=tail.backbone_parameters(), head=head, proxies=loss.parameters()
-    )
 
 
 def _warms_up(settings: TrainSettings, epoch: int) -> bool:
@@ -179,25 +171,12 @@ def _step(tail: Tail, loss: MetricLoss, batch: Tensor, labels: Tensor, fabric: F
     return value.detach()
 
 
-def _update(
-    model: nn.Module,
-    loss: MetricLoss,
-    optimizer: Optimizer,
-    stepper: Any,
-    settings: TrainSettings,
-    fabric: Fabric,
-) -> None:
+def _update(model: nn.Module, loss: MetricLoss, optimizers: Optimizers, settings: TrainSettings) -> None:
     for parameter in model.parameters():  # the loss's gradients are whole in every process
         if parameter.grad is not None:
             Processes.all().sum_(parameter.grad)
-    forget(optimizer, loss.take_replaced())
-    both = nn.ModuleList([model, loss])
-    if settings.clip_value is not None:
-        fabric.clip_gradients(both, stepper, clip_val=settings.clip_value)
-    if settings.clip_norm is not None:
-        fabric.clip_gradients(both, stepper, max_norm=settings.clip_norm)
-    stepper.step()
-    stepper.zero_grad()
+    optimizers.forget(loss.take_replaced())
+    optimizers.step(settings)
 
 
 def _finish_epoch(
@@ -206,7 +185,7 @@ def _finish_epoch(
     record: dict[str, Any],
     model: nn.Module,
     loss: MetricLoss,
-    optimizer: Optimizer,
+    optimizers: Optimizers,
     settings: TrainSettings,
     evaluate: Callable[[], Metrics] | None,
 ) -> None:
@@ -215,7 +194,7 @@ def _finish_epoch(
     state.epoch = epoch
     state.history.append({"epoch": epoch, **record, "validation": validation})
     state.model, state.loss = copy_of(model.state_dict()), copy_of(loss.state_dict())
-    state.optimizer = optimizer.state_dict()
+    state.optimizers = optimizers.state_dict()
     if evaluate is None or validation[settings.metric] > state.best_metric:
         state.best_epoch, state.best_model = epoch, state.model
         state.best_metric = validation.get(settings.metric, 0.0)

@@ -104,6 +104,13 @@ class MetricLoss(nn.Module, ABC):
         check_batch(embeddings, labels, num_classes=self.num_classes, embedding_dim=self.embedding_dim)
         return labels.to(embeddings.device, torch.int64)
 
+    def initialize_proxies_at_class_means(
+        self, embeddings_MD: Tensor, labels_M: Tensor, generator: Generator | None = None
+    ) -> None:
+        """Puts the proxies, if there are any, at the class means; see `ProxyLoss`."""
+        if self.proxy_loss is not None:
+            self.proxy_loss.initialize_proxies_at_class_means(embeddings_MD, labels_M, generator)
+
     def take_replaced(self) -> list[nn.Parameter]:
         """Parameters that `forward` set anew since the last call; their optimizer state is to be dropped."""
         replaced, self._replaced = self._replaced, []
@@ -162,24 +169,34 @@ class ProxyLoss(MetricLoss):
 
     @torch.no_grad()
     def initialize_proxies_at_class_means(
-        self, embeddings_MD: Tensor, labels_M: Tensor, generator: Generator | None = None
+        self,
+        embeddings_MD: Tensor,
+        labels_M: Tensor,
+        generator: Generator | None = None,
+        *,
+        first: int = 0,
     ) -> None:
         """Puts the proxies at the unit mean directions of the classes of M embeddings.
 
         Several proxies of a class start around its mean, moved by noise of length about 0.1. A class without
         embeddings keeps its proxies.
+
+        Args:
+            first: the class of the first proxy that is held here, where other processes hold the others.
         """
         labels_M = self.checked(embeddings_MD, labels_M)
         unit_MD = unit_rows(embeddings_MD)
         sums_CD = unit_MD.new_zeros(self.num_classes, self.embedding_dim).index_add_(0, labels_M, unit_MD)
         means_PD = unit_rows(sums_CD).repeat_interleave(self.proxies_per_class, dim=0)
         if self.proxies_per_class > 1:
-            rows, dim = self.proxies.shape
+            rows, dim = means_PD.shape
             noise_PD = _normal(0.1 / math.sqrt(dim), rows, dim, generator)
             means_PD = unit_rows(means_PD + noise_PD.to(means_PD))
         samples_C = torch.bincount(labels_M, minlength=self.num_classes)
-        present_P = samples_C.repeat_interleave(self.proxies_per_class)
-        self.proxies.copy_(torch.where(present_P[:, None] > 0, means_PD, self.proxies.to(means_PD)))
+        present_P = samples_C.repeat_interleave(self.proxies_per_class) > 0
+        begin = first * self.proxies_per_class
+        held = slice(begin, begin + len(self.proxies))
+        self.proxies.copy_(torch.where(present_P[held, None], means_PD[held], self.proxies.to(means_PD)))
 
     def similarities(self, embeddings_BD: Tensor) -> Tensor:
         """Cosines (B, P) of embeddings and proxies, in at least float32, whatever the autocast."""

@@ -73,6 +73,12 @@ class Sharded(MetricLoss):
         assert isinstance(self.base, HasChunkedForm)
         return self.base.chunked(embeddings, self.base.proxies, labels, part)
 
+    def initialize_proxies_at_class_means(
+        self, embeddings_MD: Tensor, labels_M: Tensor, generator: Generator | None = None
+    ) -> None:
+        """Puts the own proxies where one process would have put them."""
+        self.base.initialize_proxies_at_class_means(embeddings_MD, labels_M, generator, first=self.first)
+
     def save(self, folder: Path) -> None:
         """Writes the own proxies; every process calls it with the same folder."""
         save_rows(
