@@ -10,7 +10,7 @@ from lookalike.errors import ArgumentError
 from lookalike.losses import LOSSES, ProxyGML, ProxyLoss
 from lookalike.losses.base import CHUNKED_FROM
 from lookalike.losses.large.classes import Part, fits_exponent
-from lookalike.losses.large.proxy_gml import proxy_gml_selected
+from lookalike.losses.large.proxy_gml import largest, proxy_gml_selected
 
 CASES = {
     "proxy_anchor": ("proxy_anchor", {}),
@@ -293,6 +293,61 @@ def test_the_sparse_form_of_proxy_gml_equals_the_dense(per_class, neighbors, sam
     )
     ours = (value.detach(), *torch.autograd.grad(value, (embeddings, loss.proxies)))
     check(ours, dense, 1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    data=st.data(), rows=st.integers(1, 4), size=st.integers(1, 40), values=st.sampled_from([1, 2, 5, 10**6])
+)
+def test_the_largest_are_those_of_a_stable_sort(data, rows, size, values):
+    """With few different values most are tied; of these, the first in the row are taken."""
+    k = data.draw(st.sampled_from([1, size, data.draw(st.integers(1, size))]))
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 10**6)))
+    keys = torch.randint(0, values, (rows, size), generator=generator) / values - 0.5
+    expected = [sorted(sorted(range(size), key=lambda j: -row[j])[:k]) for row in keys.tolist()]
+    assert largest(keys, k).tolist() == expected
+    assert largest(keys.double(), k).tolist() == expected
+
+
+def test_the_largest_count_not_a_number_above_all():
+    keys = torch.tensor([[1.0, 3.0, torch.nan, 3.0, 2.0], [1.0, torch.nan, torch.nan, torch.nan, 5.0]])
+    assert largest(keys, 2).tolist() == [[1, 2], [1, 2]]
+    assert largest(keys, 4).tolist() == [[1, 2, 3, 4], [1, 2, 3, 4]]
+
+
+def selected(loss: ProxyGML, embeddings: Tensor, labels: Tensor, neighbors: int) -> tuple[Tensor, ...]:
+    n = loss.proxies_per_class
+    value = proxy_gml_selected(
+        embeddings, loss.proxies, labels, proxies_per_class=n, neighbors=neighbors, scale=loss.scale
+    )
+    return value.detach(), *torch.autograd.grad(value, (embeddings, loss.proxies))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 99), per_class=st.integers(1, 3), data=st.data())
+def test_the_sparse_form_of_proxy_gml_equals_the_dense_for_any_k(seed, per_class, data):
+    classes = data.draw(st.integers(2, 9))
+    few = data.draw(st.sampled_from([1, per_class, classes * per_class, None]))
+    neighbors = data.draw(st.integers(1, classes * per_class)) if few is None else few
+    loss = ProxyGML(classes, DIM, proxies_per_class=per_class, regularizer_weight=0, scale=2.0).double()
+    loss.neighbor_ratio = neighbors / len(loss.proxies)
+    embeddings, labels = batch(classes, 5, seed)
+    with torch.no_grad():
+        loss.proxies.normal_(generator=torch.Generator().manual_seed(seed))
+    dense = results(loss, embeddings, labels, "dense")
+    check(selected(loss, embeddings, labels, neighbors), dense, 1e-12)
+
+
+def test_of_equal_proxies_the_first_are_selected():
+    """Classes 0 to 3 share one proxy; sample 0, of class 3, keeps its own and the first two of the others."""
+    loss = ProxyGML(6, DIM, proxies_per_class=1, regularizer_weight=0).double()
+    embeddings, _ = batch(6, 1)
+    with torch.no_grad():
+        loss.proxies[:4] = embeddings[0] + torch.arange(DIM)
+        loss.proxies[4:] = -embeddings[0]
+    value, _, by_proxies = selected(loss, embeddings, torch.tensor([3]), 3)
+    torch.testing.assert_close(value, torch.tensor(3.0, dtype=torch.float64).log())
+    assert by_proxies.norm(dim=1).nonzero()[:, 0].tolist() == [0, 1, 3]
 
 
 def test_proxy_gml_takes_the_sparse_form_where_it_knows_the_settings():

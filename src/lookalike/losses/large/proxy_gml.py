@@ -3,20 +3,19 @@
 One dense product finds the cosines, block of samples by block; of each sample only k of the P entries are
 kept, so both gradients are products with a sparse matrix.
 
-Letters: see `classes.py`; k selected proxies of a sample, K rows of proxies in a block.
+Letters: see `classes.py`; k selected proxies of a sample, b samples in a block, g in a group of it that stays
+in the cache, E entries selected in all, e in a chunk.
 """
 
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from lookalike.losses.large.classes import chunks, inverse_lengths
+from lookalike.losses.large.classes import chunk_classes, chunks, inverse_lengths
 from lookalike.losses.large.gradients import loss_with_gradients
-
-BLOCK_ENTRIES = 2**24
-"""Cosines at a time: 64 MB of float32."""
 
 
 def proxy_gml_selected(
@@ -28,52 +27,83 @@ def proxy_gml_selected(
     neighbors: int,
     scale: float,
     samples: int | None = None,
-    rows: int = 1024,
+    rows: int = 2048,
 ) -> Tensor:
     """`losses.proxy_gml.proxy_gml` with positives always selected and mask "selected", of raw vectors.
 
     Args:
-        samples: samples at a time.
+        samples: samples at a time; never more than D, so that their cosines fit where the gradient by the
+            proxies is written later.
         rows: proxies at a time in the last pass.
 
-    Extra memory: one block of cosines, and 16 bytes for each of the B*k selected entries.
+    Extra memory: about 35 bytes for each of the B*k selected entries.
     """
-    batch = len(embeddings_BD)
-    step = samples or max(16, BLOCK_ENTRIES // len(proxies_PD))
+    batch, dim = embeddings_BD.shape
+    step = min(samples or batch, batch, dim)
+    group = chunk_classes(len(proxies_PD), 1, 1, embeddings_BD.device)  # samples in the cache
 
     def compute(
         unit_BD: Tensor, proxies_PD: Tensor, want_unit: bool, want_proxies: bool
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        inverse_P = inverse_lengths(proxies_PD)
+        proxies_PD = proxies_PD.detach()  # embedding_bag prepares for a backward pass otherwise
+        inverse_P = unit_BD.new_empty(len(proxies_PD))
+        to_proxies_PD = unit_BD.new_empty(proxies_PD.shape) if want_proxies else None
+        cosines = unit_BD.new_empty(step, len(proxies_PD)) if to_proxies_PD is None else to_proxies_PD
         num_classes = len(proxies_PD) // proxies_per_class
         value = unit_BD.new_zeros(())
-        to_unit_BD = torch.empty_like(unit_BD) if want_unit else None
-        selected_Bk = torch.empty(batch, neighbors, dtype=torch.int64, device=unit_BD.device)
+        selected_Bk = torch.empty(batch, neighbors, dtype=torch.int32, device=unit_BD.device)
         weights_Bk = unit_BD.new_empty(batch, neighbors)
         along_P = unit_BD.new_zeros(len(proxies_PD))
         for first, end in chunks(batch, step):
-            sims_bP = (unit_BD[first:end] @ proxies_PD.T).mul_(inverse_P)
-            chosen_bk, cosines_bk = _select(sims_bP, labels_B[first:end], proxies_per_class, neighbors)
-            values_b, slopes_bk = _classify(
-                cosines_bk, chosen_bk // proxies_per_class, labels_B[first:end],
-                scale=scale, num_classes=num_classes, one_each=proxies_per_class == 1,
-            )  # fmt: skip
-            value += values_b.sum()
-            slopes_bk = slopes_bk.div_(batch)
-            along_P.index_add_(0, chosen_bk.flatten(), (slopes_bk * cosines_bk).flatten())
-            selected_Bk[first:end] = chosen_bk
-            weights_Bk[first:end] = slopes_bk.mul_(inverse_P[chosen_bk])  # by raw proxies
-            if to_unit_BD is not None:
-                to_unit_BD[first:end] = F.embedding_bag(
-                    chosen_bk, proxies_PD, mode="sum", per_sample_weights=weights_Bk[first:end]
-                )
-        to_proxies_PD = None
-        if want_proxies:
+            sims_bP = cosines.view(-1)[: (end - first) * len(proxies_PD)].view(end - first, -1)
+            _fill_cosines(sims_bP, unit_BD[first:end], proxies_PD, inverse_P)
+            of_block = (sims_bP, labels_B[first:end], selected_Bk[first:end], weights_Bk[first:end])
+            for sims_gP, labels_g, selected_gk, weights_gk in zip(
+                *(torch.split(x, group) for x in of_block), strict=True
+            ):
+                chosen_gk, cosines_gk = _select(sims_gP, labels_g, proxies_per_class, neighbors)
+                values_g, slopes_gk = _classify(
+                    cosines_gk, chosen_gk // proxies_per_class, labels_g,
+                    scale=scale, num_classes=num_classes, one_each=proxies_per_class == 1,
+                )  # fmt: skip
+                value += values_g.sum()
+                slopes_gk = slopes_gk.div_(batch)
+                along_P.index_add_(0, chosen_gk.flatten(), (slopes_gk * cosines_gk).flatten())
+                selected_gk.copy_(chosen_gk)
+                weights_gk.copy_(slopes_gk.mul_(inverse_P.take(chosen_gk)))  # by raw proxies
+        to_unit_BD = torch.zeros_like(unit_BD) if want_unit else None
+        if want_unit or want_proxies:
             along_P.mul_(inverse_P).mul_(inverse_P)
-            to_proxies_PD = _scatter(selected_Bk, weights_Bk, unit_BD, proxies_PD, along_P, rows)
+            _products(selected_Bk, weights_Bk, along_P, unit_BD, proxies_PD, to_unit_BD, to_proxies_PD, rows)
         return value / batch, to_unit_BD, to_proxies_PD
 
     return loss_with_gradients(compute, embeddings_BD, proxies_PD)
+
+
+def _fill_cosines(sims_bP: Tensor, unit_bD: Tensor, proxies_PD: Tensor, inverse_P: Tensor) -> None:
+    """Fills cosines and 1 / lengths. In chunks that stay in the cache the product is up to 1.6 times as fast."""
+    step = chunk_classes(len(unit_bD), unit_bD.shape[1], 1, unit_bD.device)
+    for first, end in chunks(len(proxies_PD), step):
+        chunk_QD = proxies_PD[first:end]
+        inverse_P[first:end] = inverse_lengths(chunk_QD)
+        torch.mm(unit_bD, chunk_QD.T, out=sims_bP[:, first:end]).mul_(inverse_P[first:end])
+
+
+def largest(keys_bP: Tensor, k: int) -> Tensor:
+    """Columns (b, k) of the k largest keys of each row; on the CPU they rise, and of ties the first are taken.
+
+    `topk` moves pairs of key and column about. On the CPU it is faster to find the k-th largest key alone and
+    to look where the keys are not below it.
+    """
+    if keys_bP.device.type != "cpu":
+        return keys_bP.topk(k, dim=1, sorted=False).indices
+    size, keys = keys_bP.shape[1], keys_bP.numpy()
+    kept = ~(keys < np.partition(keys, size - k, axis=1)[:, size - k, None])  # NaN counts as the largest
+    for row in np.flatnonzero(kept.sum(axis=1, dtype=np.int32) > k):  # ties
+        rising = np.argsort(keys[row, ::-1], kind="stable")
+        kept[row] = False
+        kept[row, size - 1 - rising[-k:]] = True
+    return torch.from_numpy(np.flatnonzero(kept).reshape(-1, k) - np.arange(0, kept.size, size)[:, None])
 
 
 def _select(
@@ -84,7 +114,7 @@ def _select(
     own_bN = own_bN + torch.arange(proxies_per_class, device=labels_b.device)
     own_cosines_bN = sims_bP.gather(1, own_bN)
     sims_bP.scatter_(1, own_bN, own_cosines_bN + 4)  # above any cosine
-    chosen_bk = sims_bP.topk(neighbors, dim=1, sorted=False).indices
+    chosen_bk = largest(sims_bP, neighbors)
     sims_bP.scatter_(1, own_bN, own_cosines_bN)
     return chosen_bk, sims_bP.gather(1, chosen_bk)
 
@@ -114,26 +144,52 @@ def _classify(
     return values_b, slopes_bk.mul_(scale)
 
 
-def _scatter(
-    selected_Bk: Tensor, weights_Bk: Tensor, unit_BD: Tensor, proxies_PD: Tensor, along_P: Tensor, rows: int
-) -> Tensor:
-    """Gradient of raw proxies: transposed weights times embeddings, less what lies along each proxy."""
-    sorted_E, order_E = selected_Bk.flatten().to(torch.int32).sort()
-    counts_P = torch.bincount(sorted_E, minlength=len(proxies_PD))
-    starts = torch.cat([counts_P.new_zeros(1), counts_P.cumsum(0)])
-    samples_E = order_E // selected_Bk.shape[1]
-    weights_E = weights_Bk.flatten()[order_E]
-    to_proxies_PD = torch.empty_like(proxies_PD)
+def _products(
+    selected_Bk: Tensor,
+    weights_Bk: Tensor,
+    along_P: Tensor,
+    unit_BD: Tensor,
+    proxies_PD: Tensor,
+    to_unit_BD: Tensor | None,
+    to_proxies_PD: Tensor | None,
+    rows: int,
+) -> None:
+    """Adds weights times raw proxies to the embeddings' gradient, and fills the proxies': transposed weights
+    times embeddings, less what lies along each proxy.
+
+    Both are done for `rows` proxies at a time, which stay in the cache meanwhile.
+    """
+    batch, neighbors = selected_Bk.shape
     cuts = list(chunks(len(proxies_PD), rows))
-    entries = starts[[first for first, _ in cuts] + [len(proxies_PD)]].tolist()
-    for (first, end), (begin, stop) in zip(cuts, pairwise(entries), strict=True):
-        sums_KD = F.embedding_bag(
-            samples_E[begin:stop],
-            unit_BD,
-            starts[first:end] - begin,
-            mode="sum",
-            per_sample_weights=weights_E[begin:stop],
-        )
-        along_K1 = along_P[first:end, None]
-        torch.addcmul(sums_KD, proxies_PD[first:end], along_K1, value=-1, out=to_proxies_PD[first:end])
-    return to_proxies_PD
+    chunk_E = selected_Bk.view(-1) // rows
+    order_E = _order(chunk_E)
+    ends = torch.bincount(chunk_E, minlength=len(cuts)).cumsum(0).tolist()
+    del chunk_E
+    for (first, end), (begin, stop) in zip(cuts, pairwise([0, *ends]), strict=True):
+        order_e, chunk_QD = order_E[begin:stop], proxies_PD[first:end]
+        samples_e = order_e // neighbors
+        columns_e = selected_Bk.view(-1).index_select(0, order_e).sub_(first)
+        weights_e = weights_Bk.view(-1).index_select(0, order_e)
+        if to_unit_BD is not None:
+            to_unit_BD += _sums(chunk_QD, columns_e, weights_e, samples_e, batch)
+        if to_proxies_PD is not None:
+            order_e = _order(columns_e)
+            samples_e, weights_e = samples_e.index_select(0, order_e), weights_e.index_select(0, order_e)
+            sums_QD = _sums(unit_BD, samples_e, weights_e, columns_e, len(chunk_QD))
+            along_Q1 = along_P[first:end, None]
+            torch.addcmul(sums_QD, chunk_QD, along_Q1, value=-1, out=to_proxies_PD[first:end])
+
+
+def _order(keys_E: Tensor) -> Tensor:
+    """The stable order of numbers in 0..65535. Of two bytes numpy sorts by counting, several times faster."""
+    if keys_E.device.type != "cpu":
+        return keys_E.argsort(stable=True)
+    return torch.from_numpy(np.argsort(keys_E.numpy().astype(np.uint16), kind="stable"))
+
+
+def _sums(table_ND: Tensor, rows_e: Tensor, weights_e: Tensor, groups_e: Tensor, groups: int) -> Tensor:
+    """Weighted sums (groups, D) of rows of the table. Entries come group by group, except `groups_e`, which may
+    have any order: only the sizes of the groups are read."""
+    sizes_G = torch.bincount(groups_e, minlength=groups)
+    starts_G = (sizes_G.cumsum(0) - sizes_G).to(rows_e.dtype)
+    return F.embedding_bag(rows_e, table_ND, starts_G, mode="sum", per_sample_weights=weights_e)
