@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader
 from lookalike.data.images import ImageDataset
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import TrainTransform, test_transform
-from lookalike.embedding import decoding_workers, picture_batches
+from lookalike.embedding import decoding_workers
 from lookalike.models import pooling
 from lookalike.models.embedder import Embedder
 from lookalike.settings import Mode
@@ -136,7 +136,10 @@ class CachedInputs:
 
 
 class PictureInputs:
-    """Pictures decoded and augmented in worker processes as they are needed."""
+    """Pictures decoded and augmented in worker processes as they are needed.
+
+    Of `batches` and of `whole` one pass can be under way at a time; a new one ends the one before.
+    """
 
     def __init__(
         self,
@@ -147,32 +150,52 @@ class PictureInputs:
         workers: int | None,
         block: int = 64,
     ) -> None:
-        self.table, self.workers, self.block = table, decoding_workers(workers), block
-        self.augmented = ImageDataset(table, transform, seed=seed)
-        self.plain = ImageDataset(table, test_transform(transform.preprocessing))
+        self.table, self.block = table, block
         self.labels = torch.from_numpy(table.labels.copy())
+        self._augmented = ImageDataset(table, transform, seed=seed)
+        plain = ImageDataset(table, test_transform(transform.preprocessing))
+        self._loaders = [_Loader(dataset, decoding_workers(workers)) for dataset in (self._augmented, plain)]
 
     def __len__(self) -> int:
         return len(self.table)
 
     def batches(self, rows: Iterable[list[int]], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """See `Inputs`; augmentation is drawn from (seed, epoch, row)."""
-        self.augmented.set_epoch(epoch)
-        loader = DataLoader(
-            self.augmented,
-            batch_sampler=list(rows),
-            num_workers=self.workers,
-            pin_memory=torch.cuda.is_available(),
-        )
-        for images, labels, _rows in loader:
-            yield images, labels
+        self._augmented.set_epoch(epoch)
+        return self._loaders[0].batches(rows)
 
     def whole(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
         """See `Inputs`."""
-        part = self.table.rows(range(len(self))[first:end])
-        dataset = ImageDataset(part, self.plain.transform)
-        return picture_batches(dataset, batch_size=self.block, workers=self.workers)
+        rows = list(range(len(self))[first:end])
+        blocks = (rows[start : start + self.block] for start in range(0, len(rows), self.block))
+        for images, _labels in self._loaders[1].batches(blocks):
+            yield images
 
     def names(self, rows: list[int]) -> list[str]:
         """See `Inputs`."""
         return [self.table.paths[row] for row in rows]
+
+
+class _Loader:
+    """Batches of chosen pictures of a dataset, by worker processes that live as long as this object.
+
+    Forked anew for each pass, they would each time share the memory of a process full of activations, every
+    page of which is then copied when it is next written to: a second or more a pass (docs/performance.md).
+    """
+
+    def __init__(self, dataset: ImageDataset, workers: int) -> None:
+        self._rows: list[list[int]] = []
+        self._loader = DataLoader(
+            dataset,
+            batch_sampler=self._rows,
+            num_workers=workers,
+            persistent_workers=workers > 0,
+            pin_memory=torch.cuda.is_available(),
+            generator=torch.Generator(),  # or else a pass would move torch's own, the first unlike the others
+        )
+
+    def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Pictures and labels of each list of rows."""
+        self._rows[:] = rows
+        for images, labels, _rows in self._loader:
+            yield images, labels
