@@ -93,9 +93,9 @@ def check_batch(embeddings: Tensor, labels: Tensor, *, num_classes: int, embeddi
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise ArgumentError(f"labels have dtype {labels.dtype}; expected integers (labels.long())")
     if labels.device.type == "cpu":
-        bad = (labels < 0) | (labels >= num_classes)
-        if bool(bad.any()):
-            first = int(bad.nonzero()[0])
+        lowest, highest = labels.aminmax()
+        if int(lowest) < 0 or int(highest) >= num_classes:
+            first = int(((labels < 0) | (labels >= num_classes)).nonzero()[0])
             raise ArgumentError(
                 f"label {int(labels[first])} is not in 0..{num_classes - 1} ({num_classes} classes); first bad "
                 f"sample index {first}; renumber the labels to 0..{num_classes - 1} or raise num_classes"

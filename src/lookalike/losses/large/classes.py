@@ -125,21 +125,35 @@ class OwnProxies:
 
 
 class OwnEntries:
-    """Finds, in a chunk's (classes, B) matrix, the entry of each sample's own class, without a sync."""
+    """Finds, in a chunk's (classes, B) matrix, the entry of each sample's own class, without a sync.
 
-    def __init__(self, labels_B: Tensor, part: Part) -> None:
-        self._labels_B = labels_B - part.start
+    `held` is how many classes are at hand: a chunk of them all has every entry.
+    """
+
+    def __init__(self, labels_B: Tensor, part: Part, held: int) -> None:
+        self._held = held if part.processes is None else None
+        self._labels_B = labels_B - part.start if part.start else labels_B
         self._columns_B = torch.arange(len(labels_B), device=labels_B.device)
 
     def fill_(self, matrix_QB: Tensor, first: int, value: float) -> None:
         """Sets the own entries of a chunk that starts at class `first` to `value`."""
+        if len(matrix_QB) == self._held:
+            matrix_QB[self._labels_B, self._columns_B] = value
+            return
         at, inside_B = self._find(matrix_QB, first)
         matrix_QB[at] = matrix_QB[at].masked_fill_(inside_B, value)
 
     def put_(self, matrix_QB: Tensor, first: int, values_B: Tensor) -> None:
         """Sets the own entry of each sample to its value."""
+        if len(matrix_QB) == self._held:
+            matrix_QB[self._labels_B, self._columns_B] = values_B
+            return
         at, inside_B = self._find(matrix_QB, first)
         matrix_QB[at] = torch.where(inside_B, values_B, matrix_QB[at])
+
+    def of(self, matrix_CB: Tensor) -> Tensor:
+        """The own entries of a matrix of all classes."""
+        return matrix_CB[self._labels_B, self._columns_B]
 
     def _find(self, matrix_QB: Tensor, first: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """Some entry of each column, and whether it is the own one."""

@@ -47,13 +47,20 @@ def proxy_anchor_in_chunks(
     def compute(
         unit_BD: Tensor, proxies_CD: Tensor, want_unit: bool, want_proxies: bool
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        own = OwnProxies.of(unit_BD, proxies_CD, labels_B, proxies_per_class=1, part=part)
+        own_entries = OwnEntries(labels_B, part, len(proxies_CD))
+        logits_CB, inverse_C = None, None
+        if step >= len(proxies_CD) and part.processes is None:  # one chunk, which has the own cosines too
+            logits_CB, inverse_C = _logits(proxies_CD, unit_BD, scale)
+            own_logits_B, own_inverse_B = own_entries.of(logits_CB), inverse_C.index_select(0, labels_B)
+        else:
+            own = OwnProxies.of(unit_BD, proxies_CD, labels_B, proxies_per_class=1, part=part)
+            own_logits_B, own_inverse_B = own.sims_BN[:, 0] * scale, own.inverse_BN[:, 0]
         to_unit_BD = torch.empty_like(unit_BD) if want_unit else None
         to_proxies_CD = torch.empty_like(proxies_CD) if want_proxies else None
-        pull, own_slopes_B = _pull(own.sims_BN[:, 0], labels_B, margin=margin, scale=scale)
+        pull, own_slopes_B = _pull(own_logits_B, labels_B, margin=margin, scale=scale)
         push = _push(
-            unit_BD, proxies_CD, OwnEntries(labels_B, part), own.sims_BN[:, 0] * scale,
-            own_slopes_B * own.inverse_BN[:, 0], to_unit_BD, to_proxies_CD,
+            unit_BD, proxies_CD, own_entries, own_logits_B, own_slopes_B * own_inverse_B,
+            to_unit_BD, to_proxies_CD, logits_CB, inverse_C,
             margin=margin, scale=scale, weights_C=part.weights_C, total=total, step=step,
         )  # fmt: skip
         if to_unit_BD is not None:
@@ -63,22 +70,29 @@ def proxy_anchor_in_chunks(
     return loss_with_gradients(compute, embeddings_BD, proxies_CD)
 
 
-def _pull(own_B: Tensor, labels_B: Tensor, *, margin: float, scale: float) -> tuple[Tensor, Tensor]:
-    """Mean over the classes present of log(1 + sum exp(-scale*(own - margin))), and its slope by `own_B`."""
+def _logits(
+    chunk_QD: Tensor, unit_BD: Tensor, scale: float, out_QB: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """scale * cosine (Q, B), and 1 / lengths of the proxies."""
+    inverse_Q = inverse_lengths(chunk_QD)
+    return torch.mm(chunk_QD, unit_BD.T, out=out_QB).mul_((inverse_Q * scale)[:, None]), inverse_Q
+
+
+def _pull(own_logits_B: Tensor, labels_B: Tensor, *, margin: float, scale: float) -> tuple[Tensor, Tensor]:
+    """Mean over the classes present of log(1 + sum exp(scale*margin - own logits)), and its slope by the own
+    cosines."""
     sorted_B, order_B = labels_B.sort()
-    starts_B = torch.zeros_like(sorted_B)
-    starts_B[1:] = sorted_B[1:] != sorted_B[:-1]
-    class_B = torch.empty_like(sorted_B)
-    class_B[order_B] = starts_B.cumsum(0)  # 0..U-1
-    present = (starts_B.sum() + 1).to(own_B.dtype)
-    logits_B = -scale * (own_B - margin)
-    shift_U = torch.zeros_like(logits_B).scatter_reduce_(
-        0, class_B, logits_B, "amax"
-    )  # at least the 0 of log(1 +
-    exps_B = (logits_B - shift_U[class_B]).exp_()
+    class_B = torch.zeros_like(sorted_B)  # 0..U-1, of the samples in that order
+    torch.cumsum(sorted_B[1:] != sorted_B[:-1], 0, out=class_B[1:])
+    present = (class_B[-1] + 1).to(own_logits_B.dtype)
+    logits_B = torch.rsub(own_logits_B.index_select(0, order_B), scale * margin)
+    shift_U = torch.zeros_like(logits_B)  # at least the 0 of log(1 +
+    shift_U.scatter_reduce_(0, class_B, logits_B, "amax")
+    exps_B = logits_B.sub_(shift_U.index_select(0, class_B)).exp_()
     above_U = torch.expm1(-shift_U).index_add_(0, class_B, exps_B)  # sum - 1
     value = (shift_U + above_U.log1p()).sum() / present
-    return value, exps_B / (1 + above_U[class_B]) * (-scale / present)
+    exps_B.div_(above_U.index_select(0, class_B).add_(1)).mul_(-scale / present)
+    return value, torch.empty_like(exps_B).index_copy_(0, order_B, exps_B)
 
 
 def _push(
@@ -89,6 +103,8 @@ def _push(
     own_weights_B: Tensor,
     to_unit_BD: Tensor | None,
     to_proxies_CD: Tensor | None,
+    logits_CB: Tensor | None,
+    inverse_C: Tensor | None,
     *,
     margin: float,
     scale: float,
@@ -99,18 +115,19 @@ def _push(
     """1/total sum_c w_c log(1 + sum_{i: y_i != c} exp(scale*(s_ic + margin))).
 
     Fills both gradients, those of the own proxies' part included: `own_weights_B` are its slopes by the own
-    cosines, over the lengths of the proxies.
+    cosines, over the lengths of the proxies. `logits_CB` and `inverse_C` are those of all classes when one
+    chunk holds them.
     """
     batch, offset = len(unit_BD), scale * margin
     safe = fits_exponent(scale * (1 + abs(margin)), batch, unit_BD.dtype)
-    scaled_DB = (unit_BD * scale).T
     value = unit_BD.new_zeros(())
-    sims_buffer, exps_buffer = unit_BD.new_empty(2, min(step, len(proxies_CD)), batch)
+    sims_buffer = unit_BD.new_empty(min(step, len(proxies_CD)), batch) if logits_CB is None else logits_CB
+    exps_buffer = torch.empty_like(sims_buffer)
     for first, end in chunks(len(proxies_CD), step):
         chunk_QD = proxies_CD[first:end]
-        inverse_Q = inverse_lengths(chunk_QD)
-        logits_QB, exps_QB = sims_buffer[: end - first], exps_buffer[: end - first]
-        torch.mm(chunk_QD, scaled_DB, out=logits_QB).mul_(inverse_Q[:, None])
+        logits_QB, exps_QB, inverse_Q = sims_buffer[: end - first], exps_buffer[: end - first], inverse_C
+        if inverse_Q is None:
+            logits_QB, inverse_Q = _logits(chunk_QD, unit_BD, scale, logits_QB)
         if safe:
             torch.exp(logits_QB, out=exps_QB)
             own_entries.fill_(exps_QB, first, 0.0)

@@ -102,7 +102,7 @@ class _Passes:
         self.per_class = settings.proxies_per_class
         self.held = len(proxies_PD) // self.per_class
         self.total = part.num_classes or self.held
-        self.own_entries = OwnEntries(labels_B, part)
+        self.own_entries = OwnEntries(labels_B, part, self.held)
         rows = len(proxies_PD) if keep else min(step, self.held) * self.per_class
         self.buffer_PB = unit_BD.new_empty(rows, len(unit_BD))
         self.inverse_P = unit_BD.new_empty(len(proxies_PD))
