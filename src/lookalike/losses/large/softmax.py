@@ -258,9 +258,13 @@ class _Passes:
 
 def _own_logits(sims_BN: Tensor, settings: Softmax) -> tuple[Tensor, Tensor]:
     """Logits of the own classes (B,), and their slopes by the cosines of the own proxies (B, N)."""
+    pooled_B, slopes_BN = sims_BN[:, 0], torch.ones_like(sims_BN)
+    if settings.pool is not None:
+        pooled_B, slopes_BN = settings.pool(sims_BN)
+    if settings.own_logit is None:
+        return settings.scale * pooled_B, slopes_BN.mul_(settings.scale)
     with torch.enable_grad():
-        sims_BN = sims_BN.detach().requires_grad_()
-        pooled_B = sims_BN[:, 0] if settings.pool is None else settings.pool(sims_BN)[0]
-        logits_B = settings.own_logit(pooled_B) if settings.own_logit else settings.scale * pooled_B
-        (slopes_BN,) = torch.autograd.grad(logits_B.sum(), sims_BN)
-    return logits_B.detach(), slopes_BN
+        pooled_B = pooled_B.detach().requires_grad_()
+        logits_B = settings.own_logit(pooled_B)
+        (slopes_B,) = torch.autograd.grad(logits_B.sum(), pooled_B)
+    return logits_B.detach(), slopes_BN.mul_(slopes_B[:, None])
