@@ -1,0 +1,600 @@
+"""Time to quality: our loop beside a plain pytorch-metric-learning (PML) loop that learns from the same batches.
+
+    python -m benchmarks.time_to_quality cars196.zip [--threads N] [--rounds 3] [--losses NAME ...]
+        [--epochs 15] [--budget 300] [--every STEPS] [--only frozen|partial] [--short]
+
+The clock runs through training and validation until map_at_r of the validation classes first reaches a level
+that both sides reach. Both start from the same weights and proxies and get the same batches, optimizer, rates
+and (constant) schedule; the run stops if the loss of the first step, map_at_r of the start or the order of
+the batches differ.
+
+frozen   the features of a network that stays as it is are made once, for both. Ours: `train` on them. Plain: a
+         TensorDataset and DataLoader, a linear layer, PML's loss, torch's AdamW, PML's AccuracyCalculator.
+partial  the last stages of the network train for a CPU budget: each side ends with the first validation after
+         it, and after one epoch at least. Ours: mode partial, the making of its cache included. Plain: pictures
+         are decoded and run through the frozen first stages in every epoch. Plain, cached: the plain loop on
+         our cache, the making of it included, so that the loops alone differ.
+
+All sides alternate in one process, which keeps freed memory as `lookalike` on the command line does, and decode
+in it (no workers), so the CPU seconds are those of the whole work. Ours also measures every metric of
+`evaluate` and keeps the weights of the best epoch; the plain loop finds map_at_r and precision_at_1, and keeps
+nothing.
+"""
+
+import argparse
+import copy
+import math
+import os
+import platform
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+from pytorch_metric_learning import losses as pml
+from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+from lookalike.__main__ import _keep_freed_memory
+from lookalike.data.images import ImageDataset, picture_size
+from lookalike.data.readers import read
+from lookalike.data.splits import Parts
+from lookalike.data.table import LabeledImages
+from lookalike.data.transforms import test_transform
+from lookalike.experiment import Experiment
+from lookalike.inputs import Batches, CachedInputs, Tail
+from lookalike.job import Job, batches_of, begin, build_network, inputs_of, run_whole
+from lookalike.losses import MetricLoss
+from lookalike.models.backbones import describe
+from lookalike.models.batch_norm import freeze_batch_norm
+from lookalike.models.embedder import Embedder
+from lookalike.models.pooling import from_average_and_maximum, normed
+from lookalike.progress import Progress
+from lookalike.runs import RunFolder
+from lookalike.scoring import score
+from lookalike.train import TrainingState, train
+
+LEVELS = (0.25, 0.5, 0.75, 0.9, 1.0)
+"""Parts of the way from the start to the best value that both sides reach."""
+SHORT_PICTURES = 4000
+TOLERANCE = 1e-4
+"""How far apart, relatively, the first losses of two sides may be; caches in half precision cost 5e-6."""
+BLOCK = 64
+"""Pictures at a time in the plain loop's validation."""
+ENDLESS = 10**6
+Seconds = NDArray[np.float64]
+"""(wall clock, CPU of the process)."""
+
+
+class Peer(NamedTuple):
+    """PML's form of one of our losses: `make(C, D)`, the name of its proxies, whether they are columns, and
+    what has to be set in ours for the two to be the same function."""
+
+    make: Callable[[int, int], nn.Module]
+    proxies: str
+    columns: bool = False
+    settings: tuple[str, ...] = ()
+
+
+PEERS = {
+    "proxy_anchor": Peer(lambda c, d: pml.ProxyAnchorLoss(c, d, margin=0.1, alpha=32), "proxies"),
+    "norm_softmax": Peer(lambda c, d: pml.NormalizedSoftmaxLoss(c, d, temperature=0.05), "W", columns=True),
+    "soft_triple": Peer(
+        lambda c, d: pml.SoftTripleLoss(c, d, centers_per_class=10, la=20, gamma=0.1, margin=0.01),
+        "fc",
+        columns=True,
+        settings=("loss.center_weight=0",),  # PML's has no such term
+    ),
+}
+
+
+def now() -> Seconds:
+    """Both clocks."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+class Curve:
+    """What one side reaches, against its seconds; the clocks run from here on, `already` spent before."""
+
+    def __init__(self, name: str, already: Seconds | float = 0.0) -> None:
+        self.name = name
+        self.values: list[float] = []
+        self.seconds: list[Seconds] = []
+        self.steps, self.first_loss = 0, math.nan
+        self.validation = np.zeros(2)
+        self.already = np.zeros(2) + already
+        self.began = now() - self.already
+
+    def step(self, loss: Tensor) -> None:
+        """Counts a step; the loss of the first is kept."""
+        self.steps += 1
+        if self.steps == 1:
+            self.first_loss = float(loss.detach())
+
+    @contextmanager
+    def validating(self) -> Iterator[None]:
+        """Adds the time inside to that of validation."""
+        began = now()
+        yield
+        self.validation += now() - began
+
+    def add(self, value: float) -> None:
+        """A validation has ended with this map_at_r."""
+        self.values.append(value)
+        self.seconds.append(now() - self.began)
+
+    def spent(self, budget: float) -> bool:
+        """Whether `budget` CPU seconds are over, and an epoch has ended."""
+        return len(self.values) > 1 and bool(self.seconds[-1][1] >= budget)
+
+    def reaches(self, level: float) -> Seconds:
+        """Seconds of the first validation at `level` or above."""
+        pairs = zip(self.values, self.seconds, strict=True)
+        return next(seconds for value, seconds in pairs if value >= level - 1e-9)
+
+
+class Slices:
+    """The batches of `inner`, `every` at a time: an epoch of both sides. Keeps a checksum of what it gave."""
+
+    def __init__(self, inner: Batches, every: int | None) -> None:
+        self.inner = inner
+        self.every = min(every or len(inner), len(inner))
+        self.epoch = 1
+        self.given: list[int] = []
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses slice `epoch`, from 1, of the endless row of batches."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return min(self.every, len(self.inner) - self._place()[1])
+
+    def __iter__(self) -> Iterator[list[int]]:
+        whole, first = self._place()
+        self.inner.set_epoch(whole)
+        checksum = 0
+        for batch in list(self.inner)[first : first + self.every]:
+            checksum = zlib.crc32(np.array(batch).tobytes(), checksum)
+            yield batch
+        self.given.append(checksum)
+
+    def _place(self) -> tuple[int, int]:
+        """The epoch of `inner`, and the first batch in it."""
+        whole, part = divmod(self.epoch - 1, -(-len(self.inner) // self.every))
+        return whole + 1, part * self.every
+
+
+@dataclass(frozen=True)
+class Start:
+    """What both sides start from; `seconds` is what the cached inputs took."""
+
+    job: Job
+    tail: Tail
+    loss: MetricLoss
+    inputs: CachedInputs
+    held: CachedInputs
+    seconds: Seconds
+
+    def network(self) -> Embedder:
+        """A fresh copy of the untrained network, with the whitened projection."""
+        return copy.deepcopy(self.tail.embedder)
+
+    def peer(self) -> nn.Module:
+        """PML's loss, its proxies where ours start."""
+        peer = PEERS[self.job.experiment.loss.name]
+        criterion = peer.make(self.loss.num_classes, self.loss.embedding_dim)
+        ours = self.loss.proxy_loss
+        assert ours is not None
+        with torch.no_grad():
+            criterion.get_parameter(peer.proxies).copy_(ours.proxies.T if peer.columns else ours.proxies)
+        return criterion
+
+    def batches(self, every: int | None) -> Slices:
+        """The batches from the first on."""
+        return Slices(batches_of(self.job, self.inputs.labels), every)
+
+    def describe(self) -> str:
+        """The settings of both sides."""
+        experiment = self.job.experiment
+        rates = experiment.train
+        backbone = f"backbone {rates.lr:g} (stages from {self.tail.cut} on), " if self.tail.cut else ""
+        return (
+            f"{experiment.loss.name}, {experiment.model.backbone} at {experiment.data.image_size} px, "
+            f"D {self.loss.embedding_dim}; {len(self.inputs):,} training pictures of {self.loss.num_classes} "
+            f"classes, {len(self.held):,} validation pictures of {self.held.table.num_classes}\n"
+            f"batch {experiment.batch.size}, {rates.optimizer}, rates: {backbone}head {rates.head_lr:g}, "
+            f"proxies {rates.proxy_lr:g}; weight decay {rates.weight_decay:g}, seed {experiment.seed}"
+        )
+
+
+def prepare(table: LabeledImages, settings: list[str], folder: Path) -> Start:
+    """The start of a run with these settings."""
+    experiment = Experiment().override(["data.workers=0", *settings]).check()
+    parts: Parts = experiment.cut(table)
+    sides = [min(picture_size(table.file(row))) for row in np.linspace(0, len(table) - 1, 20).astype(int)]
+    experiment = experiment.resolve(
+        gpu=False,
+        picture_size=int(np.median(sides)),
+        backbone_size=describe(experiment.model.backbone).preprocessing.size,
+        pictures=len(parts.train),
+    )
+    job = Job(experiment, parts, RunFolder(folder), Fabric(accelerator="cpu", devices=1), Progress())
+    tail = build_network(job)
+    began = now()
+    inputs, held = (inputs_of(job, tail, part) for part in (parts.train, parts.validation))
+    seconds = now() - began
+    assert isinstance(inputs, CachedInputs)
+    assert isinstance(held, CachedInputs)
+    return Start(job, tail, begin(job, tail, inputs, parts.train.num_classes), inputs, held, seconds)
+
+
+class BudgetSpent(Exception):
+    """Ends our loop."""
+
+
+def ours(
+    start: Start, batches: Slices, *, epochs: int, budget: float = math.inf, already: Seconds | float = 0.0
+) -> Curve:
+    """`train`, as a run of `lookalike` calls it."""
+    tail = Tail(start.network(), start.tail.mode, start.tail.cut)
+    loss = copy.deepcopy(start.loss)
+    curve = Curve("ours", already)
+    loss.register_forward_hook(lambda module, given, value: curve.step(value))
+    settings = start.job.experiment.train
+
+    def measure() -> dict[str, float]:
+        with curve.validating():
+            matrix = run_whole(start.job, tail, start.held, project=True).numpy()
+            return {"map_at_r": score(start.held.table, matrix)["map_at_r"]}
+
+    def on_epoch(state: TrainingState) -> None:
+        curve.add(state.history[-1]["validation"]["map_at_r"])
+        if curve.spent(budget):
+            raise BudgetSpent
+
+    with suppress(BudgetSpent):
+        train(
+            tail,
+            loss,
+            start.inputs,
+            batches,
+            settings.model_copy(update={"epochs": epochs, "patience": None}),
+            fabric=start.job.fabric,
+            seed=start.job.experiment.seed,
+            evaluate=measure,
+            on_epoch=on_epoch,
+        )
+    return curve
+
+
+def plain(
+    curve: Curve,
+    network: nn.Module,
+    criterion: nn.Module,
+    groups: list[dict[str, Any]],
+    data: Dataset[Any],
+    held: Dataset[Any],
+    batches: Slices,
+    *,
+    weight_decay: float,
+    epochs: int,
+    budget: float = math.inf,
+) -> Curve:
+    """The loop that one writes around PML's losses and its AccuracyCalculator."""
+    calculator = AccuracyCalculator(
+        include=("mean_average_precision_at_r", "precision_at_1"),
+        k="max_bin_count",
+        device=torch.device("cpu"),
+    )
+    optimizer = torch.optim.AdamW(groups, weight_decay=weight_decay)
+    loader = DataLoader(data, batch_sampler=batches)
+    held_loader = DataLoader(held, batch_size=BLOCK)
+
+    def validate() -> None:
+        with curve.validating():
+            network.eval()
+            with torch.no_grad():
+                found = [(functional.normalize(network(inputs)), labels) for inputs, labels in held_loader]
+            embeddings, labels = (torch.cat(part) for part in zip(*found, strict=True))
+            value = calculator.get_accuracy(embeddings, labels)["mean_average_precision_at_r"]
+        curve.add(value)
+
+    validate()
+    for epoch in range(1, epochs + 1):
+        if curve.spent(budget):
+            break
+        batches.set_epoch(epoch)
+        if isinstance(data, Views):
+            data.set_epoch(epoch)
+        network.train()
+        freeze_batch_norm(network, affine_trained=True)
+        for inputs, labels in loader:
+            optimizer.zero_grad()
+            loss = criterion(network(inputs), labels)
+            loss.backward()
+            optimizer.step()
+            curve.step(loss)
+        validate()
+    return curve
+
+
+def plain_frozen(start: Start, batches: Slices, *, epochs: int) -> Curve:
+    """A linear layer on features that are pooled once."""
+    rates, config = start.job.experiment.train, start.tail.embedder.config
+    projection, criterion = start.network().projection, start.peer()
+    curve = Curve("plain")
+
+    def features(inputs: CachedInputs) -> TensorDataset:
+        both = torch.cat(list(inputs.whole()))
+        return TensorDataset(
+            normed(from_average_and_maximum(both, config.pooling), config.norm), inputs.labels
+        )
+
+    groups = [
+        {"params": projection.parameters(), "lr": rates.head_lr},
+        {"params": criterion.parameters(), "lr": rates.proxy_lr},
+    ]
+    data, held = features(start.inputs), features(start.held)
+    decay = rates.weight_decay
+    return plain(curve, projection, criterion, groups, data, held, batches, weight_decay=decay, epochs=epochs)
+
+
+class Views(Dataset[tuple[Tensor, Tensor]]):
+    """`get(row, view)` with the row's label; the views of an epoch are drawn as `CachedInputs` draws them."""
+
+    def __init__(self, get: Callable[[int, int], Tensor], labels: Tensor, *, views: int, seed: int) -> None:
+        self.get, self.labels, self.views, self.seed = get, labels, views, seed
+        self.set_epoch(0)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draws a view of each row."""
+        draws = np.random.default_rng([self.seed, epoch])
+        self.drawn = draws.integers(self.views, size=len(self.labels))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, row: int) -> tuple[Tensor, Tensor]:
+        return self.get(row, int(self.drawn[row])), self.labels[row]
+
+
+class LastStages(nn.Module):
+    """The network whose first `cut` stages do not train: of pictures, or of what those stages gave."""
+
+    def __init__(self, embedder: Embedder, cut: int, *, of_pictures: bool) -> None:
+        super().__init__()
+        self.embedder, self.of_pictures = embedder, of_pictures
+        self.first, self.last = embedder.stem_until(cut), embedder.head_from(cut)
+        self.first.requires_grad_(False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if self.of_pictures:
+            with torch.no_grad():
+                inputs = self.first(inputs)
+        return self.embedder.embed_maps(self.last(inputs.float()))
+
+
+def plain_partial(start: Start, batches: Slices, *, cached: bool, epochs: int, budget: float) -> Curve:
+    """The last stages on pictures, decoded and mirrored in every epoch; or on the cached activations."""
+    experiment = start.job.experiment
+    network = LastStages(start.network(), start.tail.cut, of_pictures=not cached)
+    criterion, rates = start.peer(), experiment.train
+    curve = Curve("plain, cached", start.seconds) if cached else Curve("plain")
+    projection = network.embedder.projection
+    groups = [
+        {"params": network.last.parameters(), "lr": rates.lr},
+        {"params": projection.parameters(), "lr": rates.head_lr},
+        {"params": criterion.parameters(), "lr": rates.proxy_lr},
+    ]
+
+    def views_of(inputs: CachedInputs, views: int) -> Views:
+        pictures = ImageDataset(inputs.table, test_transform(network.embedder.preprocessing))
+
+        def picture(row: int, view: int) -> Tensor:
+            image, _, _ = pictures[row]
+            return image.flip(-1) if view else image
+
+        def activation(row: int, view: int) -> Tensor:
+            return torch.from_numpy(np.array(inputs.array[inputs.rows[row], view]))
+
+        get = activation if cached else picture
+        return Views(get, inputs.labels, views=views, seed=experiment.seed)
+
+    data, held = views_of(start.inputs, rates.views), views_of(start.held, 1)
+    return plain(
+        curve, network, criterion, groups, data, held, batches,
+        weight_decay=rates.weight_decay, epochs=epochs, budget=budget,
+    )  # fmt: skip
+
+
+def check(mine: Curve, theirs: Curve, my_batches: Slices, their_batches: Slices) -> str:
+    """Refuses two sides that do not learn the same thing; otherwise says how equal they are."""
+    common = min(len(my_batches.given), len(their_batches.given))
+    assert common > 0, f"{theirs.name} or ours has not ended an epoch"
+    assert my_batches.given[:common] == their_batches.given[:common], "the batches differ"
+    apart = abs(mine.first_loss / theirs.first_loss - 1)
+    assert apart <= TOLERANCE, (
+        f"the first step's losses, {mine.first_loss} and {theirs.first_loss}, are {apart:.1e} apart"
+    )
+    starts = abs(mine.values[0] - theirs.values[0])
+    assert starts <= 10 * TOLERANCE, f"map_at_r of the starts, {mine.values[0]} and {theirs.values[0]}"
+    return (
+        f"ours and {theirs.name}: the same batches in all {common} common epochs, the first step's loss "
+        f"{mine.first_loss:.6f} and {theirs.first_loss:.6f} ({apart:.0e} apart, {TOLERANCE:.0e} allowed), "
+        f"map_at_r of the start {100 * mine.values[0]:.3f} and {100 * theirs.values[0]:.3f}"
+    )
+
+
+def median(curves: list[Curve]) -> Curve:
+    """The first round, its seconds the medians over the rounds."""
+    result = copy.copy(curves[0])
+    result.seconds = list(np.median([curve.seconds for curve in curves], axis=0))
+    result.validation = np.median([curve.validation for curve in curves], axis=0)
+    return result
+
+
+def facts(curve: Curve) -> str:
+    """A side in three lines: what it reached, how fast it steps and validates, and every value."""
+    training = curve.seconds[-1] - curve.already - curve.validation
+    wall, cpu = curve.steps / training
+    each = curve.validation / len(curve.values)
+    best = int(np.argmax(curve.values))
+    values = " ".join(f"{100 * value:.2f}" for value in curve.values)
+    cache = f", the cache {curve.already[0]:.1f} s (CPU {curve.already[1]:.1f})" if curve.already[0] else ""
+    return (
+        f"{curve.name}: best {100 * curve.values[best]:.2f} at validation {best} of {len(curve.values) - 1}; "
+        f"{curve.steps} steps, {wall:.1f} steps/s (CPU: {cpu:.1f}), a validation {each[0]:.2f} s "
+        f"(CPU {each[1]:.2f}){cache}\n  map_at_r from the start on: {values}"
+    )
+
+
+def level_table(mine: Curve, theirs: Curve) -> str:
+    """Seconds to each level, and to the end if both end after as many validations.
+
+    The ratio is theirs to ours: above 1 ours is earlier.
+    """
+    begin, top = mine.values[0], min(max(mine.values), max(theirs.values))
+    rows = []
+    for share in LEVELS if top > begin else ():
+        level = begin + share * (top - begin)
+        rows.append(
+            (f"{100 * level:.2f}", f"{100 * share:.0f} %", mine.reaches(level), theirs.reaches(level))
+        )
+    if len(mine.values) == len(theirs.values):
+        rows.append(("", f"all {len(mine.values) - 1} epochs", mine.seconds[-1], theirs.seconds[-1]))
+    lines = [
+        f"| map_at_r | of the way | {mine.name}: s | {theirs.name}: s | ratio "
+        f"| {mine.name}: CPU s | {theirs.name}: CPU s | ratio |",
+        "|---" * 8 + "|",
+    ]
+    for level_cell, share_cell, a, b in rows:
+        cells = [level_cell, share_cell]
+        for at in (0, 1):
+            cells += [f"{a[at]:.2f}", f"{b[at]:.2f}", f"{b[at] / a[at]:.2f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    if top <= begin:
+        lines.append("(no levels: the two sides do not both rise above the start)")
+    return "\n".join(lines)
+
+
+def frozen(
+    table: LabeledImages,
+    settings: list[str],
+    folder: Path,
+    *,
+    epochs: int,
+    rounds: int,
+    every: int | None = None,
+) -> tuple[Curve, Curve]:
+    """Ours and plain on features that were made once; prints the account."""
+    start = prepare(table, [*settings, "train.mode=frozen"], folder)
+    wall, cpu = start.seconds
+    print(f"\nfrozen: {start.describe()}")
+    print(f"features, common: {wall:.1f} s (CPU {cpu:.1f}; little if an earlier run left them in the cache)")
+    curves: dict[str, list[Curve]] = {"ours": [], "plain": []}
+    for number in range(rounds):
+        batches = {name: start.batches(every) for name in curves}
+        for name in sorted(curves, reverse=number % 2 == 1):
+            run = ours if name == "ours" else plain_frozen
+            curves[name].append(run(start, batches[name], epochs=epochs))
+        said = check(curves["ours"][-1], curves["plain"][-1], batches["ours"], batches["plain"])
+    mine, theirs = median(curves["ours"]), median(curves["plain"])
+    print(f"{said}\n{facts(mine)}\n{facts(theirs)}\nmedians of {rounds} rounds:\n{level_table(mine, theirs)}")
+    return mine, theirs
+
+
+def partial(
+    table: LabeledImages,
+    settings: list[str],
+    folder: Path,
+    *,
+    budget: float,
+    epochs: int = ENDLESS,
+    every: int | None = None,
+) -> tuple[Curve, Curve, Curve]:
+    """Ours, plain, and plain on our cache, for `budget` CPU seconds each; prints the account."""
+    usual = os.environ.get("LOOKALIKE_CACHE")
+    os.environ["LOOKALIKE_CACHE"] = str(folder / "cold")  # so that the cache is made, and timed
+    try:
+        start = prepare(table, [*settings, "train.mode=partial"], folder)
+    finally:
+        del os.environ["LOOKALIKE_CACHE"]
+        if usual is not None:
+            os.environ["LOOKALIKE_CACHE"] = usual
+    print(f"\npartial, {budget:g} CPU seconds a side: {start.describe()}")
+    my_batches, cached_batches, plain_batches = (start.batches(every) for _ in range(3))
+    print(f"an epoch is {my_batches.every} of {len(my_batches.inner)} batches", flush=True)
+    mine = ours(start, my_batches, epochs=epochs, budget=budget, already=start.seconds)
+    print(facts(mine), flush=True)
+    cached = plain_partial(start, cached_batches, cached=True, epochs=epochs, budget=budget)
+    print(facts(cached), flush=True)
+    print(check(mine, cached, my_batches, cached_batches), flush=True)
+    theirs = plain_partial(start, plain_batches, cached=False, epochs=epochs, budget=budget)
+    print(facts(theirs), flush=True)
+    print(check(mine, theirs, my_batches, plain_batches))
+    print(f"{level_table(mine, theirs)}\n\n{level_table(mine, cached)}")
+    return mine, theirs, cached
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", nargs="?", default="glyphs")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--rounds", type=int, default=3, help="of frozen")
+    parser.add_argument("--losses", nargs="+", choices=PEERS, default=["proxy_anchor"], help="of frozen")
+    parser.add_argument("--epochs", type=int, default=15, help="of frozen")
+    parser.add_argument("--budget", type=float, default=300, help="CPU seconds of each side of partial")
+    parser.add_argument("--every", type=int, help="steps between validations; an epoch by default")
+    parser.add_argument("--only", choices=("frozen", "partial"))
+    parser.add_argument("--short", action="store_true", help="frozen, 3 epochs, few pictures, random start")
+    options = parser.parse_args()
+    import faiss
+
+    torch.set_num_threads(options.threads)
+    faiss.omp_set_num_threads(options.threads)
+    _keep_freed_memory()
+    print(
+        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {options.threads} threads, "
+        f"load {os.getloadavg()[0]:.1f} at the start; torch {torch.__version__}, pytorch-metric-learning "
+        f"{version('pytorch-metric-learning')}, faiss {faiss.__version__}"
+    )
+    table = read(options.data)
+    start = []
+    if options.short:
+        step = -(-len(table) // SHORT_PICTURES)
+        table = table.of_classes(range(0, table.num_classes, step))
+        start = ["model.start=random"]
+    epochs = min(options.epochs, 3) if options.short else options.epochs
+    with tempfile.TemporaryDirectory() as folder:
+        if options.only != "partial":
+            for name in options.losses:
+                settings = [f"loss.name={name}", *PEERS[name].settings, *start]
+                frozen(
+                    table,
+                    settings,
+                    Path(folder),
+                    epochs=epochs,
+                    rounds=options.rounds,
+                    every=options.every,
+                )
+        if options.only != "frozen" and not options.short:
+            settings = ["loss.name=proxy_anchor"]
+            partial(table, settings, Path(folder), budget=options.budget, every=options.every)
+
+
+if __name__ == "__main__":
+    main()
