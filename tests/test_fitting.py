@@ -51,6 +51,29 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(mode, squares, tmp_path)
     assert torch.equal(one["loss"]["proxies"], other["loss"]["proxies"])
 
 
+@pytest.mark.parametrize("proxy_optimizer", ["row_sparse_adamw", "row_sparse_sgd"])
+def test_sampled_classes_with_sparse_gradients_train_and_go_on(proxy_optimizer, squares, tmp_path):
+    settings = toy(
+        "frozen",
+        "loss.name=sampled",
+        "loss.fraction=1",
+        "loss.sparse_gradients=true",
+        f"train.proxy_optimizer={proxy_optimizer}",
+    )
+    whole = fit(squares, tmp_path / "whole", settings)
+    with pytest.raises(KeyboardInterrupt):
+        fit(squares, tmp_path / "halted", settings, progress=StopAfter(1))
+    np.testing.assert_array_equal(fit(squares, tmp_path / "halted", resume=True).final, whole.final)
+
+
+def test_row_sparse_steps_of_dense_gradients_are_the_dense_optimizers(squares, tmp_path):
+    same, rows = (
+        fit(squares, tmp_path / name, toy("frozen", "train.weight_decay=0", f"train.proxy_optimizer={name}"))
+        for name in ("same", "row_sparse_adamw")
+    )
+    np.testing.assert_allclose(same.final, rows.final, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_the_same_settings_give_the_same_run(mode, squares, tmp_path):
     first, second = (fit(squares, tmp_path / name, toy(mode)) for name in ("a", "b"))

@@ -7,35 +7,31 @@ import sys
 
 import pytest
 
-from lookalike.tensor_tree import load_tree
 from toys import TOY_SETTINGS, photo_folders
 
 
-def train(folder, out, *words, launcher=(sys.executable, "-m")):
-    """The command line in processes of its own."""
-    settings = [
-        word for name in (*TOY_SETTINGS, "train.epochs=2", "batch.size=12") for word in ("--set", name)
-    ]
-    command = [
-        *launcher,
-        "lookalike",
-        "train",
-        "photos",
-        "--out",
-        out,
-        "--quiet",
-        "--device",
-        "cpu",
-        *settings,
-        *words,
-    ]
+def log(run):
+    """A record an epoch, the untrained start first."""
+    return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+
+
+def command(folder, out, *words, launcher=(sys.executable, "-m")):
+    """The command line in processes of its own; returns the run's result."""
+    whole = [*launcher, "lookalike", "train", "photos", "--out", out, "--quiet", "--device", "cpu", *words]
     environment = {**os.environ, "LOOKALIKE_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(whole, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("report:") == 1
-    return json.loads((folder / out / "result.json").read_text()), load_tree(
-        folder / out / "training_state" / "select"
+    return json.loads((folder / out / "result.json").read_text())
+
+
+def train(folder, out, *words, **launcher):
+    """A run at toy size: its result and its log."""
+    settings = (*TOY_SETTINGS, "train.epochs=2", "batch.size=12")
+    result = command(
+        folder, out, *(word for name in settings for word in ("--set", name)), *words, **launcher
     )
+    return result, log(folder / out)
 
 
 @pytest.mark.parametrize("mode", ["frozen", "finetune"])
@@ -49,13 +45,39 @@ def test_one_and_several_processes_give_the_same_run(mode, tmp_path):
         "--set",
         "data.crop_ratio=[1, 1]",
     ]
-    result, state = train(tmp_path, "one", *words)
+    result, history = train(tmp_path, "one", *words)
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=3", "-m")
     others = [train(tmp_path, "two", "--devices", "2", *words)]
     if mode == "frozen":
         others.append(train(tmp_path, "three", *words, launcher=torchrun))
-    for other, its_state in others:
-        for one, two in zip(state["history"][1:], its_state["history"][1:], strict=True):
+    for other, its_history in others:
+        for one, two in zip(history[1:], its_history[1:], strict=True):
             assert two["loss"] == pytest.approx(one["loss"], rel=1e-5)
         assert other["test"]["counts"] == result["test"]["counts"]
         assert other["validation"]["map_at_r"] == pytest.approx(result["validation"]["map_at_r"], abs=1e-3)
+
+
+def test_sharded_proxies_train_as_whole_ones_and_go_on_in_any_number_of_processes(tmp_path):
+    photo_folders(tmp_path / "photos")
+    words = [
+        "--set",
+        "loss.name=norm_softmax",
+        "--set",
+        "loss.temperature=0.5",
+        "--set",
+        "train.clip_value=1",
+    ]
+    whole, history = train(tmp_path, "whole", *words)
+    words += ["--set", "train.shard_proxies=true"]
+    train(tmp_path, "sharded", *words, "--set", "train.epochs=1", "--devices", "2")
+    shards = list((tmp_path / "sharded" / "training_state").glob("select-epoch-1/classes-*.safetensors"))
+    assert len(shards) == 2
+    yaml = tmp_path / "sharded" / "experiment.yaml"
+    yaml.write_text(yaml.read_text().replace("epochs: 1\n", "epochs: 2\n", 1))
+    resumed = command(tmp_path, "sharded", "--resume", "--devices", "3")
+    assert resumed["validation"] == pytest.approx(whole["validation"], abs=1e-3)
+    assert [folder.name for folder in (tmp_path / "sharded" / "training_state").glob("select-*")] == [
+        "select-epoch-2"
+    ]
+    losses = [record["loss"] for record in log(tmp_path / "sharded")[1:]]
+    assert losses == pytest.approx([record["loss"] for record in history[1:]], rel=1e-5)

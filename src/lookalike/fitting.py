@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 from numpy.typing import NDArray
+from torch import Tensor
 
 from lookalike.account import Outcome, choice_line, data_facts, epoch_line, plan, result_of
 from lookalike.checks import check_at_least
@@ -30,7 +31,7 @@ from lookalike.data.readers import read
 from lookalike.data.splits import Parts
 from lookalike.data.table import LabeledImages
 from lookalike.distributed import Processes
-from lookalike.embedding import embed, embed_with, pick_device
+from lookalike.embedding import embed_with, pick_device
 from lookalike.errors import FileError
 from lookalike.evaluation import RetrievalResult, embedding_health
 from lookalike.experiment import Experiment
@@ -305,25 +306,28 @@ def _embed_test(job: Job, tail: Tail, start: Embedder) -> tuple[NDArray[np.float
             with torch.inference_mode():
                 first, second = (model.project(pooled).cpu().numpy() for model in (start, tail.embedder))
             return first, second
+        fast = [for_inference(model) for model in (start, tail.embedder)]
         if job.mode == "partial":
-            heads = [Tail(for_inference(model), job.mode, job.cut) for model in (start, tail.embedder)]
-            stem = for_inference(tail.embedder.stem_until(job.cut))
-            first, second = embed_with(
-                lambda images: [head.embed(stem_out) for stem_out in [stem(images)] for head in heads],
-                tail.embedder.preprocessing,
-                share,
-                workers=workers,
-                device=job.fabric.device,
-                progress=job.progress,
-                phase="test pictures",
-            )
+            heads = [Tail(model, job.mode, job.cut) for model in fast]
+            stem = fast[0].stem_until(job.cut)  # the same in both
+
+            def both(images: Tensor) -> list[Tensor]:
+                maps = stem(images)
+                return [head.embed(maps) for head in heads]
         else:
-            options: dict[str, Any] = {
-                "workers": workers,
-                "device": job.fabric.device,
-                "progress": job.progress,
-            }
-            first, second = (embed(model, share, **options).matrix for model in (start, tail.embedder))
+
+            def both(images: Tensor) -> list[Tensor]:
+                return [model(images) for model in fast]
+
+        first, second = embed_with(
+            both,
+            tail.embedder.preprocessing,
+            share,
+            workers=workers,
+            device=job.fabric.device,
+            progress=job.progress,
+            phase="test pictures",
+        )
         return _gathered(job, first), _gathered(job, second)
 
 
