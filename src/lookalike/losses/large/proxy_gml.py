@@ -36,7 +36,7 @@ def proxy_gml_selected(
             proxies is written later.
         rows: proxies at a time in the last pass.
 
-    Extra memory: about 35 bytes for each of the B*k selected entries.
+    Extra memory: about 30 bytes for each of the B*k selected entries, and a few chunks of `rows` x D.
     """
     batch, dim = embeddings_BD.shape
     step = min(samples or batch, batch, dim)
