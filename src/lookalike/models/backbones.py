@@ -17,6 +17,7 @@ from torch import nn
 from lookalike.checks import near_miss
 from lookalike.errors import UnknownNameError
 from lookalike.models.bn_inception import BNInception
+from lookalike.models.depthwise import with_small_maps_as_products
 from lookalike.models.stages import drop_head
 from lookalike.preprocessing import Preprocessing
 
@@ -173,4 +174,5 @@ def create(name: str, *, pretrained: bool = False) -> tuple[nn.Module, tuple[str
         backbone = timm.create_model(name, **options)
     classifier = backbone.default_cfg.get("classifier") or ()
     names = (classifier,) if isinstance(classifier, str) else tuple(classifier)
-    return backbone, tuple(dict.fromkeys((*drop_head(backbone), *names, "AuxLogits")))
+    dropped = tuple(dict.fromkeys((*drop_head(backbone), *names, "AuxLogits")))
+    return with_small_maps_as_products(backbone), dropped
