@@ -3,7 +3,12 @@
 import subprocess
 import sys
 
-SHORT = (["benchmarks.losses", "--short"], ["benchmarks.evaluation", "--short"])
+SHORT = (
+    ["benchmarks.losses", "--short"],
+    ["benchmarks.frozen", "--rounds", "3"],
+    ["benchmarks.time_to_quality", "--short"],
+    ["benchmarks.evaluation", "--short"],
+)
 
 for words in SHORT:
     print(f"== python -m {' '.join(words)}", flush=True)

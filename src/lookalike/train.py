@@ -172,9 +172,11 @@ def _step(tail: Tail, loss: MetricLoss, batch: Tensor, labels: Tensor, fabric: F
 
 
 def _update(model: nn.Module, loss: MetricLoss, optimizers: Optimizers, settings: TrainSettings) -> None:
-    for parameter in model.parameters():  # the loss's gradients are whole in every process
-        if parameter.grad is not None:
-            Processes.all().sum_(parameter.grad)
+    processes = Processes.all()
+    if processes.size > 1:
+        for parameter in model.parameters():  # the loss's gradients are whole in every process
+            if parameter.grad is not None:
+                processes.sum_(parameter.grad)
     optimizers.forget(loss.take_replaced())
     optimizers.step(settings)
 
