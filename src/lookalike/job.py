@@ -5,6 +5,7 @@ each mode, the closed-form projections, the loss and the batches; `fit` puts the
 """
 
 import inspect
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ from lookalike.losses import LOSSES, MetricLoss
 from lookalike.losses.sharded import Sharded
 from lookalike.models import pooling, whitening
 from lookalike.models.checkpoint import load_model
+from lookalike.models.depthwise import MOST_PLACES_CHANNELS_LAST
 from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.models.inference import for_inference
 from lookalike.progress import Progress
@@ -111,8 +113,17 @@ def build_network(job: Job) -> Tail:
     if job.mode == "partial":
         job.cut = job.experiment.train.cut or embedder.default_cut()
         embedder.head_from(job.cut)
-    embedder.to(job.fabric.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    layout = torch.channels_last
+    if job.mode == "partial" and job.fabric.device.type == "cpu" and has_small_maps(embedder):
+        layout = torch.contiguous_format
+    embedder.to(job.fabric.device, memory_format=layout).eval()  # type: ignore[call-overload]
     return Tail(embedder, job.mode, job.cut)
+
+
+def has_small_maps(embedder: Embedder) -> bool:
+    """Whether the last maps are so small that contiguous activations train faster; see `models.depthwise`."""
+    _, *places = embedder.stage_costs()[-1].output
+    return math.prod(places) <= MOST_PLACES_CHANNELS_LAST
 
 
 def inputs_of(job: Job, tail: Tail, table: LabeledImages) -> Inputs:
