@@ -1,6 +1,18 @@
 """Measurements beside the arithmetic floor and beside other libraries, each in a process of its own."""
 
+import time
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Seconds = NDArray[np.float64]
+"""(2,): by the wall clock, and of the processor."""
+
+
+def clock() -> Seconds:
+    """The time now, of this process alone."""
+    return np.array([time.perf_counter(), time.process_time()])
 
 
 def reset_peak() -> None:

@@ -18,7 +18,6 @@ machine that others use too.
 
 import argparse
 import tempfile
-import time
 import warnings
 from collections import defaultdict
 from pathlib import Path
@@ -26,9 +25,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from benchmarks import Seconds, clock
 from lookalike.__main__ import _keep_freed_memory
 from lookalike.data.samplers import RandomBatches
 from lookalike.data.table import LabeledImages
@@ -42,13 +41,6 @@ from lookalike.settings import TrainSettings
 from lookalike.train import train
 
 SETTINGS = TrainSettings(mode="frozen", epochs=2, head_lr=1e-3, proxy_lr=1e-2, lr=1e-3)
-Seconds = NDArray[np.float64]
-"""(2,): by the wall clock, and of the processor."""
-
-
-def clock() -> Seconds:
-    """The time now."""
-    return np.array([time.perf_counter(), time.process_time()])
 
 
 class Problem:

@@ -34,10 +34,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmarks import peak_bytes, reset_peak
+from benchmarks import Seconds, peak_bytes, reset_peak
 from lookalike.__main__ import _keep_freed_memory
 from lookalike.data.images import ImageDataset, open_image
 from lookalike.data.readers import read
@@ -56,8 +55,6 @@ from lookalike.train import train
 BACKBONE, CROPS = "tf_efficientnet_lite0", (0.4, 1.0)
 TRAINING, EMBEDDING = 90, 64
 Section = Callable[[LabeledImages, argparse.Namespace], None]
-Seconds = NDArray[np.float64]
-"""(2,): by the wall clock, and of the processors."""
 
 
 def clock() -> Seconds:

@@ -27,7 +27,6 @@ import math
 import os
 import platform
 import tempfile
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -39,13 +38,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from numpy.typing import NDArray
 from pytorch_metric_learning import losses as pml
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
+from benchmarks import Seconds, clock
 from lookalike.__main__ import _keep_freed_memory
 from lookalike.data.images import ImageDataset, picture_size
 from lookalike.data.readers import read
@@ -73,8 +72,6 @@ TOLERANCE = 1e-4
 BLOCK = 64
 """Pictures at a time in the plain loop's validation."""
 ENDLESS = 10**6
-Seconds = NDArray[np.float64]
-"""(wall clock, CPU of the process)."""
 
 
 class Peer(NamedTuple):
@@ -99,11 +96,6 @@ PEERS = {
 }
 
 
-def now() -> Seconds:
-    """Both clocks."""
-    return np.array([time.perf_counter(), time.process_time()])
-
-
 class Curve:
     """What one side reaches, against its seconds; the clocks run from here on, `already` spent before."""
 
@@ -114,7 +106,7 @@ class Curve:
         self.steps, self.first_loss = 0, math.nan
         self.validation = np.zeros(2)
         self.already = np.zeros(2) + already
-        self.began = now() - self.already
+        self.began = clock() - self.already
 
     def step(self, loss: Tensor) -> None:
         """Counts a step; the loss of the first is kept."""
@@ -125,14 +117,14 @@ class Curve:
     @contextmanager
     def validating(self) -> Iterator[None]:
         """Adds the time inside to that of validation."""
-        began = now()
+        began = clock()
         yield
-        self.validation += now() - began
+        self.validation += clock() - began
 
     def add(self, value: float) -> None:
         """A validation has ended with this map_at_r."""
         self.values.append(value)
-        self.seconds.append(now() - self.began)
+        self.seconds.append(clock() - self.began)
 
     def spent(self, budget: float) -> bool:
         """Whether `budget` CPU seconds are over, and an epoch has ended."""
@@ -231,9 +223,9 @@ def prepare(table: LabeledImages, settings: list[str], folder: Path) -> Start:
     )
     job = Job(experiment, parts, RunFolder(folder), Fabric(accelerator="cpu", devices=1), Progress())
     tail = build_network(job)
-    began = now()
+    began = clock()
     inputs, held = (inputs_of(job, tail, part) for part in (parts.train, parts.validation))
-    seconds = now() - began
+    seconds = clock() - began
     assert isinstance(inputs, CachedInputs)
     assert isinstance(held, CachedInputs)
     return Start(job, tail, begin(job, tail, inputs, parts.train.num_classes), inputs, held, seconds)
