@@ -2,12 +2,15 @@
 
     python -m benchmarks.pictures [--backbone NAME] [--size 112] [--threads N]
 
-Pictures per CPU second of the process, so that other work on the machine counts little. The first stages are
-those that mode partial caches; the tail is what it trains, forward, backward and optimizer step. The second
-block is a process in which the C library reuses freed memory, as `lookalike` on the command line does.
+The first stages are those that mode partial caches, in pictures per CPU second of the process, so that other work
+on the machine counts little. The tail is what it trains, forward, backward and optimizer step, in pictures per second
+of the wall clock, contenders taking turns: its 5 x 5 depthwise convolutions of small maps as matrix products
+(`lookalike.models.depthwise`) or as convolutions, in both layouts. The second block is a process in which the C
+library reuses freed memory, as `lookalike` on the command line does.
 """
 
 import argparse
+import copy
 import os
 import statistics
 import subprocess
@@ -20,11 +23,13 @@ from torch import Tensor, nn
 
 from lookalike.__main__ import _keep_freed_memory
 from lookalike.losses import ProxyAnchor
+from lookalike.models import depthwise
 from lookalike.models.batch_norm import freeze_batch_norm
 from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.models.inference import for_inference
 
 BATCH, CLASSES = 90, 98
+LAYOUTS = {"contiguous": torch.contiguous_format, "channels last": torch.channels_last}
 
 
 def rate(step: Callable[[], object], repeats: int = 7) -> float:
@@ -69,15 +74,36 @@ def measure(backbone: str, size: int, title: str) -> None:
         with torch.autocast("cpu", torch.bfloat16):
             print(f"  folded, channels last, bfloat16        {rate(lambda: fast(images)):7.0f}")
     activations = activations.clone()
-    for layout, name in (
-        (torch.contiguous_format, "as they are   "),
-        (torch.channels_last, "channels last "),
-    ):
-        embedder.to(memory_format=layout)
-        embedder.train()
-        freeze_batch_norm(embedder, affine_trained=True)
-        step = training_step(embedder, embedder.head_from(cut), activations, labels)
-        print(f"  training the tail, {name}      {rate(step):7.0f}")
+    print_training_rates(embedder, cut, activations, labels)
+
+
+def print_training_rates(
+    embedder: Embedder, cut: int, activations: Tensor, labels: Tensor, rounds: int = 7
+) -> None:
+    """Median rates of the tail's step; every contender in every round, after one round that is not counted."""
+    contenders = {
+        f"{layout_name}, {how}": (layout, how)
+        for layout_name, layout in LAYOUTS.items()
+        for how in ("products", "convolutions")
+    }
+    as_chosen = depthwise.most_places
+    steps = {}
+    for name, (layout, _) in contenders.items():
+        network = copy.deepcopy(embedder).to(memory_format=layout).train()
+        freeze_batch_norm(network, affine_trained=True)
+        given = activations.contiguous(memory_format=layout)
+        steps[name] = training_step(network, network.head_from(cut), given, labels)
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds + 1):
+        for name, (_, how) in contenders.items():
+            most = 64 if how == "products" else 0
+            depthwise.most_places = lambda *, channels_last, most=most: most
+            began = time.perf_counter()
+            steps[name]()
+            seconds[name].append(time.perf_counter() - began)
+    depthwise.most_places = as_chosen
+    for name in contenders:
+        print(f"  training the tail, {name:28} {BATCH / statistics.median(seconds[name][1:]):7.0f}")
 
 
 def main() -> None:

@@ -1,12 +1,15 @@
 """What a run chooses for its network."""
 
 import pytest
+import torch
 
-from lookalike.job import has_small_maps
+from lookalike.job import prefers_contiguous
 from lookalike.models.embedder import build_embedder
 
 
+@pytest.mark.parametrize("capability", ["AVX2", "AVX512", "DEFAULT"])
 @pytest.mark.parametrize(("size", "small"), [(96, True), (128, True), (160, False), (224, False)])
-def test_maps_are_small_up_to_four_places_a_side(size, small):
+def test_contiguous_for_maps_of_up_to_four_places_a_side_without_avx512(size, small, capability, monkeypatch):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     embedder = build_embedder("tf_efficientnet_lite0", weights="none", size=size, embedding_dim=8)
-    assert has_small_maps(embedder) == small
+    assert prefers_contiguous(embedder) == (small and capability == "AVX2")

@@ -34,7 +34,7 @@ from lookalike.losses import LOSSES, MetricLoss
 from lookalike.losses.sharded import Sharded
 from lookalike.models import pooling, whitening
 from lookalike.models.checkpoint import load_model
-from lookalike.models.depthwise import MOST_PLACES_CHANNELS_LAST
+from lookalike.models.depthwise import most_places
 from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.models.inference import for_inference
 from lookalike.progress import Progress
@@ -114,16 +114,16 @@ def build_network(job: Job) -> Tail:
         job.cut = job.experiment.train.cut or embedder.default_cut()
         embedder.head_from(job.cut)
     layout = torch.channels_last
-    if job.mode == "partial" and job.fabric.device.type == "cpu" and has_small_maps(embedder):
+    if job.mode == "partial" and job.fabric.device.type == "cpu" and prefers_contiguous(embedder):
         layout = torch.contiguous_format
     embedder.to(job.fabric.device, memory_format=layout).eval()  # type: ignore[call-overload]
     return Tail(embedder, job.mode, job.cut)
 
 
-def has_small_maps(embedder: Embedder) -> bool:
-    """Whether the last maps are so small that contiguous activations train faster; see `models.depthwise`."""
+def prefers_contiguous(embedder: Embedder) -> bool:
+    """Whether the last maps are so small that contiguous activations train faster here; see `models.depthwise`."""
     _, *places = embedder.stage_costs()[-1].output
-    return math.prod(places) <= MOST_PLACES_CHANNELS_LAST
+    return math.prod(places) <= most_places(channels_last=True)
 
 
 def inputs_of(job: Job, tail: Tail, table: LabeledImages) -> Inputs:

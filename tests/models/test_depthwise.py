@@ -9,6 +9,11 @@ from lookalike.models import depthwise
 from lookalike.models.depthwise import DepthwiseConv2d, with_small_maps_as_products
 
 
+@pytest.fixture(autouse=True)
+def avx2(monkeypatch):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+
+
 def both(kernel, bias):
     plain = nn.Sequential(
         nn.Conv2d(6, 6, kernel, padding=(kernel[0] // 2, kernel[1] // 2), groups=6, bias=bias)
@@ -46,6 +51,9 @@ def test_products_are_used_in_training_on_small_maps_only(monkeypatch):
     with torch.no_grad():
         conv(torch.zeros(1, 2, 4, 4))
     assert not used
+    conv(torch.zeros(1, 2, 4, 4))
+    assert len(used) == 1
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     conv(torch.zeros(1, 2, 4, 4))
     assert len(used) == 1
 

@@ -5,9 +5,9 @@ CPU is far from the arithmetic. Each output place is a sum over input places, so
 
     y_cO = sum_I M_cOI x_cI,    M_c = sum_k w_ck basis_k,    basis_kOI = 1 where place k of the kernel takes I to O
 
-It is used for training only, where it was measured to be faster: kernels of 5 x 5 and more over at most 16 places,
-or over at most 64 if the activations are not channels-last (docs/performance.md). The values are the same up to
-rounding.
+It is used for training only, where it was measured to be faster (docs/performance.md): on processors with AVX2 but not
+AVX-512, kernels of 5 x 5 and more over at most 16 places, or over at most 64 if the activations are not channels-last.
+The values are the same up to rounding.
 """
 
 from functools import lru_cache
@@ -15,7 +15,12 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-MOST_PLACES, MOST_PLACES_CHANNELS_LAST = 64, 16
+
+def most_places(*, channels_last: bool) -> int:
+    """The largest map, in places, that trains faster as products on this machine; 0 where none does."""
+    if torch.backends.cpu.get_cpu_capability() != "AVX2":
+        return 0
+    return 16 if channels_last else 64
 
 
 class DepthwiseConv2d(nn.Conv2d):
@@ -36,12 +41,11 @@ class DepthwiseConv2d(nn.Conv2d):
         return y
 
     def _pays(self, x: Tensor) -> bool:
-        most = MOST_PLACES_CHANNELS_LAST if _is_channels_last(x) else MOST_PLACES
         return (
             x.device.type == "cpu"
             and torch.is_grad_enabled()
             and x.ndim == 4
-            and x.shape[2] * x.shape[3] <= most
+            and x.shape[2] * x.shape[3] <= most_places(channels_last=_is_channels_last(x))
             and x.dtype == self.weight.dtype
             and (x.requires_grad or self.weight.requires_grad)
         )
