@@ -71,8 +71,8 @@ PROXY_INITS: dict[str, Callable[[int, int, int, Generator | None], Tensor]] = {
 ROWS_DRAWN = 2**16
 
 
-CHUNKED_FROM = 2**15
-"""Similarities in a batch from which chunked forms are faster: about 180 samples and 180 proxies."""
+CHUNKED_FROM = 2**13
+"""Similarities in a batch from which chunked forms are faster: about 90 samples and 90 proxies."""
 
 
 class MetricLoss(nn.Module, ABC):
@@ -131,7 +131,6 @@ class ProxyLoss(MetricLoss):
     `proxies` is the parameter, (C*N, D), class-major, float32 until the module is cast.
     """
 
-    chunked_from: ClassVar[int] = CHUNKED_FROM
     form: str = "auto"
     """How losses with both forms are computed, to the same values: "dense"; "chunked" (gradients found in the
     forward pass, little memory, no second derivative); or "auto", chunked for many cosines."""
@@ -209,7 +208,7 @@ class ProxyLoss(MetricLoss):
     def in_chunks(self, embeddings_BD: Tensor) -> bool:
         """Whether `forward` takes the chunked form for this batch; see `form`."""
         check_choice("form", self.form, ("auto", "dense", "chunked"))
-        many = len(embeddings_BD) * len(self.proxies) >= self.chunked_from
+        many = len(embeddings_BD) * len(self.proxies) >= CHUNKED_FROM
         return self.form == "chunked" or (self.form == "auto" and many)
 
     def class_scores(self, embeddings_BD: Tensor) -> Tensor:

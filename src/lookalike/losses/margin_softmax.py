@@ -74,7 +74,7 @@ class CosFace(ProxyLoss):
 
     def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
         """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
-        settings = Softmax(self.scale, own_logit=lambda own_B: self.scale * (own_B - self.margin))
+        settings = Softmax(self.scale, own_margin=self.margin)
         return softmax_in_chunks(embeddings, proxies, labels, settings, part)
 
 
@@ -111,7 +111,5 @@ class ArcFace(ProxyLoss):
 
     def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
         """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
-        settings = Softmax(
-            self.scale, own_logit=lambda own_B: self.scale * moved_by_angle(own_B, self.margin)
-        )
+        settings = Softmax(self.scale, move_own=lambda own_B: moved_by_angle(own_B, self.margin))
         return softmax_in_chunks(embeddings, proxies, labels, settings, part)

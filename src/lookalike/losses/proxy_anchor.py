@@ -43,8 +43,6 @@ class ProxyAnchor(ProxyLoss):
     The authors' code takes plain exponentials, which overflow in half precision, and breaks with two classes.
     """
 
-    chunked_from = 2**13  # one pass, so it pays earlier than for softmax losses
-
     def __init__(
         self,
         num_classes: int,

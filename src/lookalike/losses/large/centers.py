@@ -17,10 +17,12 @@ def soft_maximum(gamma: float) -> Pool:
     """sum_n q_n s_n over dim 1, q = softmax(s/gamma), with its slopes q_n (1 + (s_n - sum)/gamma)."""
 
     def pool(sims_QNB: Tensor) -> tuple[Tensor, Tensor]:
-        shares_QNB = (sims_QNB / gamma).softmax(dim=1)
-        pooled_QB = (shares_QNB * sims_QNB).sum(dim=1)
-        slopes_QNB = (sims_QNB - pooled_QB[:, None]).div_(gamma).add_(1)
-        return pooled_QB, slopes_QNB.mul_(shares_QNB)
+        logits_QNB = sims_QNB / gamma
+        shares_QNB = logits_QNB.softmax(dim=1)
+        parts_QNB = logits_QNB.mul_(shares_QNB)
+        pooled_QB = parts_QNB.sum(dim=1)
+        slopes_QNB = parts_QNB.addcmul_(shares_QNB, (1 - pooled_QB)[:, None])
+        return pooled_QB.mul_(gamma), slopes_QNB
 
     return pool
 

@@ -22,7 +22,7 @@ def soft_triple_in_chunks(
     """`SoftTriple` of raw embeddings and proxies; settings as there, the rest as in `softmax_in_chunks`."""
     settings = Softmax(
         scale=scale,
-        own_logit=lambda pooled_B: scale * (pooled_B - margin),
+        own_margin=margin,
         pool=soft_maximum(gamma),
         proxies_per_class=centers_per_class,
         center_weight=center_weight if centers_per_class > 1 else 0.0,

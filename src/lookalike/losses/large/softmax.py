@@ -5,6 +5,8 @@ The first adds up exponentials, and already the embeddings' gradients up to one 
 finds the proxies' gradients from the exponentials of the first, when they could be kept (one B x P matrix),
 or computes them again (a fourth matrix product, and no memory that grows with the number of classes).
 
+Where one chunk holds all classes there is one pass: own proxies are then entries like all others.
+
 Cosines are bounded, so exponentials of logits up to about +-65 (float32) need no shift; above, the largest
 logit of each sample is found first, which takes one more product.
 
@@ -41,7 +43,8 @@ class Softmax:
 
     Attributes:
         scale: factor of the cosines of all other classes.
-        own_logit: cosine of the own class -> z_y, when it is not `scale` times the cosine (margins).
+        own_margin: taken off the cosine of the own class.
+        move_own: cosine of the own class -> what counts in its place, for other margins.
         include_own: whether the sum has the own class too.
         label_smoothing: share of the target that the C-1 other classes have together.
         pool: for several proxies a class; None when there is one.
@@ -49,7 +52,8 @@ class Softmax:
     """
 
     scale: float
-    own_logit: Callable[[Tensor], Tensor] | None = None
+    own_margin: float = 0.0
+    move_own: Callable[[Tensor], Tensor] | None = None
     include_own: bool = True
     label_smoothing: float = 0.0
     pool: Pool | None = None
@@ -111,41 +115,113 @@ class _Passes:
 
     def run(self, want_unit: bool, want_proxies: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Value and gradients."""
+        if self.step >= self.held and self.part.processes is None:
+            return self._at_once(want_unit, want_proxies)
         settings, part, batch = self.settings, self.part, len(self.unit_BD)
         own = OwnProxies.of(
             self.unit_BD, self.proxies_PD, self.labels_B, proxies_per_class=self.per_class, part=part
         )
-        logits_B, own_slopes_BN = _own_logits(own.sims_BN, settings)
+        own_B, own_slopes_BN = own.sims_BN[:, 0], None
+        if settings.pool is not None:
+            own_B, own_slopes_BN = settings.pool(own.sims_BN)
+        logits_B, logit_slopes_B = _own_logits(own_B, settings)
         if not fits_exponent(settings.scale, self.total, self.unit_BD.dtype):
             self.shift_B = self._largest_logits()
         sums_B, to_unit_BD = self._first_pass(want_unit)
-        others_B = part.sum_(sums_B).log()  # this and the next two are relative to the shift
-        own_B = logits_B if self.shift_B is None else logits_B - self.shift_B
-        if settings.include_own:
-            values_B = F.softplus(others_B - own_B, threshold=40)
-            slopes_B = -torch.sigmoid(others_B - own_B)
-            whole_B = torch.logaddexp(others_B, own_B)
-        else:
-            values_B, slopes_B, whole_B = others_B - own_B, -torch.ones_like(own_B), others_B
-        shares_B1 = torch.exp(-whole_B)[:, None] * (settings.scale / batch)  # exponential -> slope by cosine
+        values_B, slopes_B, shares_B = self._compare(part.sum_(sums_B), logits_B)
         if to_unit_BD is not None:
-            to_unit_BD.mul_(shares_B1)
-        spread_D = None
+            to_unit_BD.mul_(shares_B[:, None])
+        spread_D, own_extra = None, 0.0
         if settings.label_smoothing:
-            values_B, slopes_B, own_extra, spread_D = self._smooth(
-                values_B, slopes_B, own, logits_B, to_unit_BD
-            )
-        own_slopes_BN = own_slopes_BN * (slopes_B[:, None] / batch)
-        if settings.label_smoothing:
-            own_slopes_BN = own_slopes_BN + own_extra
-        to_proxies_PD = self._second_pass(self.unit_BD * shares_B1, spread_D) if want_proxies else None
+            spread = self._spread()
+            held_D = self.proxies_PD.T @ self.inverse_P  # sum of unit proxies
+            if to_unit_BD is not None:
+                to_unit_BD.sub_(held_D, alpha=spread)
+            sums_B = self.unit_BD @ part.sum_(held_D.clone())
+            values_B = self._smoothed(values_B, logits_B, sums_B - own.sims_BN[:, 0])
+            slopes_B = slopes_B + settings.label_smoothing
+            spread_D, own_extra = (
+                self.unit_BD.sum(dim=0).mul_(-spread),
+                spread,
+            )  # all classes had it, the own too
+        weights_BN = (logit_slopes_B * slopes_B / batch + own_extra)[:, None]
+        if own_slopes_BN is not None:
+            weights_BN = own_slopes_BN.mul_(weights_BN)
+        to_proxies_PD = (
+            self._second_pass(self.unit_BD * shares_B[:, None], spread_D) if want_proxies else None
+        )
         value = values_B.mean()
         if settings.center_weight:
             value += part.sum_(self.center_spread if want_proxies else self._center_spread())
-        own.add_gradients(own_slopes_BN, self.unit_BD, to_unit_BD, to_proxies_PD)
+        own.add_gradients(weights_BN, self.unit_BD, to_unit_BD, to_proxies_PD)
         if to_unit_BD is not None:
             part.sum_(to_unit_BD)
         return value, to_unit_BD, to_proxies_PD
+
+    def _at_once(self, want_unit: bool, want_proxies: bool) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The same where one chunk holds all classes: every slope by a cosine in one matrix."""
+        settings, batch = self.settings, len(self.unit_BD)
+        self.inverse_P = inverse_lengths(self.proxies_PD)
+        sims_PB = self._cosines(0, self.held, self.buffer_PB, self.inverse_P)
+        sims_CB, slopes_CNB = sims_PB, None
+        if settings.pool is not None:
+            sims_CB, slopes_CNB = settings.pool(sims_PB.view(self.held, self.per_class, -1))
+        own_B = self.own_entries.of(sims_CB)
+        logits_B, logit_slopes_B = _own_logits(own_B, settings)
+        rest_B = sims_CB.sum(dim=0).sub_(own_B) if settings.label_smoothing else own_B
+        exps_CB = sims_CB.mul_(settings.scale)
+        self.own_entries.fill_(exps_CB, 0, -1e4)  # exp gives exactly 0
+        if not fits_exponent(settings.scale, self.total, self.unit_BD.dtype):
+            self.shift_B = exps_CB.amax(dim=0).clamp_min_(-settings.scale)  # without others
+            exps_CB.sub_(self.shift_B)
+        exps_CB.exp_()
+        if self.part.weights_C is not None:
+            exps_CB.mul_(self.part.weights_C[:, None])
+        values_B, slopes_B, shares_B = self._compare(exps_CB.sum(dim=0), logits_B)
+        weights_CB = exps_CB.mul_(shares_B)
+        if settings.label_smoothing:
+            values_B = self._smoothed(values_B, logits_B, rest_B)
+            slopes_B = slopes_B + settings.label_smoothing
+            weights_CB.sub_(self._spread())
+        self.own_entries.put_(weights_CB, 0, logit_slopes_B * slopes_B / batch)
+        weights_PB = weights_CB
+        if slopes_CNB is not None:
+            weights_PB = slopes_CNB.mul_(weights_CB[:, None]).view_as(sims_PB)
+        weights_PB.mul_(self.inverse_P[:, None])
+        to_unit_BD = torch.mm(weights_PB.T, self.proxies_PD) if want_unit else None
+        to_proxies_PD = None
+        if want_proxies:
+            to_proxies_PD = torch.mm(weights_PB, self.unit_BD)
+            self._finish(0, self.held, to_proxies_PD, torch.empty_like(to_proxies_PD))
+        value = values_B.mean()
+        if settings.center_weight:
+            value += self.center_spread if want_proxies else self._center_spread()
+        return value, to_unit_BD, to_proxies_PD
+
+    def _compare(self, sums_B: Tensor, logits_B: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Losses, their slopes by the own logits, and what turns exponentials into slopes of the mean by cosines.
+
+        `sums_B` are those of the other classes' exponentials, relative to the shift.
+        """
+        others_B = sums_B.log()
+        own_B = logits_B if self.shift_B is None else logits_B - self.shift_B
+        if self.settings.include_own:
+            values_B = F.softplus(others_B - own_B, threshold=40)
+            slopes_B = torch.sigmoid(others_B - own_B).neg_()
+            whole_B = torch.logaddexp(others_B, own_B)
+        else:
+            values_B, slopes_B, whole_B = others_B - own_B, -torch.ones_like(own_B), others_B
+        return values_B, slopes_B, torch.exp(-whole_B).mul_(self.settings.scale / len(self.unit_BD))
+
+    def _smoothed(self, values_B: Tensor, logits_B: Tensor, rest_B: Tensor) -> Tensor:
+        """Adds smoothing * (z_y - mean of the other z), given the sums of the other cosines."""
+        mean_B = rest_B * (self.settings.scale / max(self.total - 1, 1))
+        return values_B + self.settings.label_smoothing * (logits_B - mean_B)
+
+    def _spread(self) -> float:
+        """Minus the slope that smoothing gives to every other cosine."""
+        others = max(self.total - 1, 1)
+        return self.settings.scale * self.settings.label_smoothing / (others * len(self.unit_BD))
 
     def _cosines(self, first: int, end: int, out_QB: Tensor, inverse_Q: Tensor) -> Tensor:
         chunk_QD = self.proxies_PD[first * self.per_class : end * self.per_class]
@@ -200,11 +276,17 @@ class _Passes:
             to_chunk_QD = torch.mm(exps_QB, shared_BD, out=to_proxies_PD[rows])
             if spread_D is not None:
                 to_chunk_QD.addr_(inverse_Q, spread_D)
-            if self.settings.center_weight:
-                self.center_spread += self._centers(first, end, to_chunk_QD)
-            along_Q = torch.mul(to_chunk_QD, chunk_QD, out=scratch_QD[: len(chunk_QD)]).sum(dim=1)
-            to_chunk_QD.addcmul_(chunk_QD, along_Q.mul_(inverse_Q).mul_(inverse_Q)[:, None], value=-1)
+            self._finish(first, end, to_chunk_QD, scratch_QD[: len(chunk_QD)])
         return to_proxies_PD
+
+    def _finish(self, first: int, end: int, to_chunk_QD: Tensor, scratch_QD: Tensor) -> None:
+        """Adds the gradient of the centers' spread, and takes out what lies along each proxy."""
+        rows = slice(first * self.per_class, end * self.per_class)
+        chunk_QD, inverse_Q = self.proxies_PD[rows], self.inverse_P[rows]
+        if self.settings.center_weight:
+            self.center_spread += self._centers(first, end, to_chunk_QD)
+        along_Q = torch.mul(to_chunk_QD, chunk_QD, out=scratch_QD).sum(dim=1)
+        to_chunk_QD.addcmul_(chunk_QD, along_Q.mul_(inverse_Q).mul_(inverse_Q)[:, None], value=-1)
 
     def _centers(self, first: int, end: int, to_chunk_QD: Tensor | None) -> Tensor:
         """The spread of a chunk's centers, its gradient added."""
@@ -237,34 +319,14 @@ class _Passes:
             torch.maximum(largest_B, sims_QB.amax(dim=0).mul_(self.settings.scale), out=largest_B)
         return self.part.maximum_(largest_B)
 
-    def _smooth(
-        self, values_B: Tensor, slopes_B: Tensor, own: OwnProxies, logits_B: Tensor, to_unit_BD: Tensor | None
-    ) -> tuple[Tensor, Tensor, float, Tensor]:
-        """Adds smoothing * (z_y - mean of the other z): a constant gradient for every cosine.
 
-        Returns values, their slopes by z_y, what is to be added to the slopes by the own cosine (the
-        constant is given to all classes), and the constant's gradient by each unit proxy.
-        """
-        smoothing, others = self.settings.label_smoothing, max(self.total - 1, 1)
-        spread = self.settings.scale * smoothing / (others * len(self.unit_BD))
-        held_D = self.proxies_PD.T @ self.inverse_P  # sum of unit proxies
-        if to_unit_BD is not None:
-            to_unit_BD.sub_(held_D, alpha=spread)
-        sum_D = self.part.sum_(held_D.clone())
-        rest_B = self.settings.scale * (self.unit_BD @ sum_D - own.sims_BN[:, 0])
-        values_B = values_B + smoothing * (logits_B - rest_B / others)
-        return values_B, slopes_B + smoothing, spread, self.unit_BD.sum(dim=0).mul_(-spread)
-
-
-def _own_logits(sims_BN: Tensor, settings: Softmax) -> tuple[Tensor, Tensor]:
-    """Logits of the own classes (B,), and their slopes by the cosines of the own proxies (B, N)."""
-    pooled_B, slopes_BN = sims_BN[:, 0], torch.ones_like(sims_BN)
-    if settings.pool is not None:
-        pooled_B, slopes_BN = settings.pool(sims_BN)
-    if settings.own_logit is None:
-        return settings.scale * pooled_B, slopes_BN.mul_(settings.scale)
-    with torch.enable_grad():
-        pooled_B = pooled_B.detach().requires_grad_()
-        logits_B = settings.own_logit(pooled_B)
-        (slopes_B,) = torch.autograd.grad(logits_B.sum(), pooled_B)
-    return logits_B.detach(), slopes_BN.mul_(slopes_B[:, None])
+def _own_logits(own_B: Tensor, settings: Softmax) -> tuple[Tensor, Tensor | float]:
+    """Logits of the own classes (B,), and their slopes by the own cosines."""
+    slopes_B: Tensor | float = settings.scale
+    if settings.move_own is not None:
+        with torch.enable_grad():
+            own_B = own_B.detach().requires_grad_()
+            moved_B = settings.move_own(own_B)
+            slopes_B = torch.autograd.grad(moved_B.sum(), own_B)[0].mul_(settings.scale)
+        own_B = moved_B.detach()
+    return (own_B - settings.own_margin).mul_(settings.scale), slopes_B
