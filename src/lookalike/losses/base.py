@@ -4,7 +4,7 @@ A proxy is a learned vector that stands for a class; a proxy loss compares embed
 with one another, so it never has to look for good pairs. All of them are functions of the cosines between B
 embeddings and P proxies, so a loss file is a pure function of these cosines and a thin module around it:
 
-    forward = check once -> self.similarities -> function
+    forward = check once -> self.similarities -> function, or for many classes the same in chunks
 
 Letters in all loss files: B batch, C classes, N proxies of a class, P = C*N proxies in class-major order
 (class c owns rows c*N to c*N+N-1), D embedding dimension.
@@ -21,6 +21,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from lookalike.checks import check_at_least, check_batch, check_choice, look_up
+from lookalike.losses.large.classes import WHOLE, Part
 
 
 def unit_rows(x_ND: Tensor) -> Tensor:
@@ -198,6 +199,17 @@ class ProxyLoss(MetricLoss):
         held = slice(begin, begin + len(self.proxies))
         self.proxies.copy_(torch.where(present_P[held, None], means_PD[held], self.proxies.to(means_PD)))
 
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        return self.of_checked(embeddings, self.checked(embeddings, labels))
+
+    def of_checked(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The loss of a batch that has passed `checked`."""
+        return self.dense(self.similarities(embeddings), labels)
+
+    @abstractmethod
+    def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
+        """The loss of a batch's cosines (B, P) with all proxies."""
+
     def similarities(self, embeddings_BD: Tensor) -> Tensor:
         """Cosines (B, P) of embeddings and proxies, in at least float32, whatever the autocast."""
         with full_precision(embeddings_BD):
@@ -224,3 +236,16 @@ class ProxyLoss(MetricLoss):
     def extra_repr(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
         return f"{self.num_classes}, {self.embedding_dim}, {settings}"
+
+
+class ChunkedProxyLoss(ProxyLoss):
+    """A loss with proxies that can go through the classes in chunks, or see only some of them."""
+
+    def of_checked(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        if self.in_chunks(embeddings):
+            return self.chunked(embeddings, self.proxies, labels)
+        return super().of_checked(embeddings, labels)
+
+    @abstractmethod
+    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
+        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""

@@ -83,21 +83,18 @@ class HierarchicalProxyLoss(MetricLoss):
 
     Args:
         base: the proxy loss of all levels: a name, {"name": ..., "settings": {...}}, or a ready loss, which
-        then
-            is the level of the classes.
+            then is the level of the classes.
         coarse: number of groups on each coarse level, finest first, not rising; 10 on one level when None.
         update_every: T, iterations between two clusterings.
         coarse_mode: how coarse proxies live between two clusterings. "free": parameters that start at the
-        mean
-            directions of their groups; the optimizer should then forget them (`take_replaced`). "means": the
-            means of their members at each step, with gradient to the members. "constant": kept as they were.
+            mean directions of their groups; the optimizer should then forget them (`take_replaced`). "means":
+            the means of their members at each step, with gradient to the members. "constant": kept as they
+            were.
         level_weights: one a level, classes first; 1 when None.
         parents: a given hierarchy instead of the learned one: for each coarse level the group of each class.
-        In
-            mode "free" its proxies start once and are not set again.
+            In mode "free" its proxies start once and are not set again.
         start_after: iterations with the level of the classes only, before the first clustering. Groups of
-        random
-            proxies are random and hold together: start late, or with proxies at class means.
+            random proxies are random and hold together: start late, or with proxies at class means.
         level_settings: for each level, classes first, settings of the base that differ there.
         seed: of k-means, which starts by k-means++ once and from the current means of the groups afterwards.
         generator: source of the proxies' random start.
@@ -167,7 +164,7 @@ class HierarchicalProxyLoss(MetricLoss):
             if since >= 0 and since % self.update_every == 0:
                 self._regroup()
             self.iteration += 1
-        value: Tensor = self.level_weights[0] * self.proxy_loss(embeddings, labels)
+        value = self.level_weights[0] * self.proxy_loss.of_checked(embeddings, labels)
         if not self.grouped:
             return value
         proxies: Tensor = self.proxies
@@ -177,7 +174,7 @@ class HierarchicalProxyLoss(MetricLoss):
                 proxies = group_means(proxies, parent, level.num_classes)
                 term = functional_call(level, {"proxies": proxies}, (embeddings, labels))
             else:
-                term = level(embeddings, labels)
+                term = level.of_checked(embeddings, labels)
             value = value + self.level_weights[depth] * term
         return value
 

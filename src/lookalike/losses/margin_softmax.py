@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from lookalike.checks import check_at_least, check_between, check_positive
-from lookalike.losses.base import ProxyLoss
+from lookalike.losses.base import ChunkedProxyLoss
 from lookalike.losses.large.classes import WHOLE, Part
 from lookalike.losses.large.softmax import Softmax, softmax_in_chunks
 
@@ -41,7 +41,7 @@ def moved_by_angle(own: Tensor, margin: float) -> Tensor:
     return torch.where(own >= -math.cos(margin), turned, own - margin * math.sin(margin))
 
 
-class CosFace(ProxyLoss):
+class CosFace(ChunkedProxyLoss):
     """CosFace: mean_i -log softmax_c(scale*(s_ic - margin*[c = y_i]))[y_i].
 
     Args:
@@ -66,19 +66,15 @@ class CosFace(ProxyLoss):
         self.margin = margin
         self.scale = scale
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        labels = self.checked(embeddings, labels)
-        if self.in_chunks(embeddings):
-            return self.chunked(embeddings, self.proxies, labels)
-        return cos_face(self.similarities(embeddings), labels, margin=self.margin, scale=self.scale)
+    def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
+        return cos_face(similarities, labels, margin=self.margin, scale=self.scale)
 
     def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
-        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
         settings = Softmax(self.scale, own_margin=self.margin)
         return softmax_in_chunks(embeddings, proxies, labels, settings, part)
 
 
-class ArcFace(ProxyLoss):
+class ArcFace(ChunkedProxyLoss):
     """ArcFace: mean_i -log softmax_c(scale*cos(angle_ic + margin*[c = y_i]))[y_i].
 
     Args:
@@ -103,13 +99,9 @@ class ArcFace(ProxyLoss):
         self.margin = margin
         self.scale = scale
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        labels = self.checked(embeddings, labels)
-        if self.in_chunks(embeddings):
-            return self.chunked(embeddings, self.proxies, labels)
-        return arc_face(self.similarities(embeddings), labels, margin=self.margin, scale=self.scale)
+    def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
+        return arc_face(similarities, labels, margin=self.margin, scale=self.scale)
 
     def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
-        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
         settings = Softmax(self.scale, move_own=lambda own_B: moved_by_angle(own_B, self.margin))
         return softmax_in_chunks(embeddings, proxies, labels, settings, part)

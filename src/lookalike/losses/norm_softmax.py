@@ -7,7 +7,7 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from lookalike.checks import check_positive
-from lookalike.losses.base import ProxyLoss
+from lookalike.losses.base import ChunkedProxyLoss
 from lookalike.losses.large.classes import WHOLE, Part
 from lookalike.losses.large.softmax import Softmax, softmax_in_chunks
 
@@ -17,7 +17,7 @@ def norm_softmax(sims_BC: Tensor, labels_B: Tensor, *, temperature: float) -> Te
     return F.cross_entropy(sims_BC / temperature, labels_B)
 
 
-class NormSoftmax(ProxyLoss):
+class NormSoftmax(ChunkedProxyLoss):
     """NormSoftmax: mean_i -log softmax_c(s_ic/temperature)[y_i], s a cosine.
 
     Args:
@@ -41,12 +41,8 @@ class NormSoftmax(ProxyLoss):
         super().__init__(num_classes, embedding_dim, proxy_init=proxy_init, generator=generator)
         self.temperature = temperature
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        labels = self.checked(embeddings, labels)
-        if self.in_chunks(embeddings):
-            return self.chunked(embeddings, self.proxies, labels)
-        return norm_softmax(self.similarities(embeddings), labels, temperature=self.temperature)
+    def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
+        return norm_softmax(similarities, labels, temperature=self.temperature)
 
     def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
-        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
         return softmax_in_chunks(embeddings, proxies, labels, Softmax(1 / self.temperature), part)

@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from lookalike.checks import check_positive
-from lookalike.losses.base import ProxyLoss
+from lookalike.losses.base import ChunkedProxyLoss
 from lookalike.losses.large.classes import WHOLE, Part
 from lookalike.losses.large.proxy_anchor import proxy_anchor_in_chunks
 
@@ -27,7 +27,7 @@ def proxy_anchor(sims_BC: Tensor, labels_B: Tensor, *, margin: float, scale: flo
     return (pull_B * share_B).sum() / share_B.sum() + push_C.mean()
 
 
-class ProxyAnchor(ProxyLoss):
+class ProxyAnchor(ChunkedProxyLoss):
     """Proxy-Anchor loss.
 
     L = 1/|P+| sum_{p in P+} log(1 + sum_{i: y_i = p} exp(-scale*(s_ip - margin)))
@@ -58,14 +58,10 @@ class ProxyAnchor(ProxyLoss):
         self.margin = margin
         self.scale = scale
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        labels = self.checked(embeddings, labels)
-        if self.in_chunks(embeddings):
-            return self.chunked(embeddings, self.proxies, labels)
-        return proxy_anchor(self.similarities(embeddings), labels, margin=self.margin, scale=self.scale)
+    def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
+        return proxy_anchor(similarities, labels, margin=self.margin, scale=self.scale)
 
     def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
-        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
         return proxy_anchor_in_chunks(
             embeddings, proxies, labels, margin=self.margin, scale=self.scale, part=part
         )

@@ -169,8 +169,7 @@ class ProxyGML(ProxyLoss):
         """Whether products with sparse matrices pay, and the sparse form knows these settings."""
         return self.neighbor_ratio <= 0.2 and self.positive_bonus is None and self.mask == "selected"
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        labels = self.checked(embeddings, labels)
+    def of_checked(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         if self.in_chunks(embeddings) and self.selects_few:
             value = proxy_gml_selected(
                 embeddings,
@@ -181,16 +180,19 @@ class ProxyGML(ProxyLoss):
                 scale=self.scale,
             )
         else:
-            value = proxy_gml(
-                self.similarities(embeddings),
-                labels,
-                proxies_per_class=self.proxies_per_class,
-                neighbors=self.neighbors,
-                scale=self.scale,
-                positive_bonus=self.positive_bonus,
-                mask=self.mask,
-            )
+            value = self.dense(self.similarities(embeddings), labels)
         if self.regularizer_weight == 0:
             return value
         regularizer = proxy_regularizer(self.proxies, proxies_per_class=self.proxies_per_class)
         return value + self.regularizer_weight * regularizer
+
+    def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
+        return proxy_gml(
+            similarities,
+            labels,
+            proxies_per_class=self.proxies_per_class,
+            neighbors=self.neighbors,
+            scale=self.scale,
+            positive_bonus=self.positive_bonus,
+            mask=self.mask,
+        )

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from lookalike.checks import check_between, check_positive
 from lookalike.errors import ArgumentError
-from lookalike.losses.base import ProxyLoss
+from lookalike.losses.base import ChunkedProxyLoss
 from lookalike.losses.large.classes import WHOLE, Part
 from lookalike.losses.large.softmax import Softmax, softmax_in_chunks
 
@@ -42,7 +42,7 @@ def proxy_nca(
     return (logits_BC.logsumexp(dim=1) - target_B).mean()
 
 
-class ProxyNCA(ProxyLoss):
+class ProxyNCA(ChunkedProxyLoss):
     """Proxy-NCA: mean_i [d_iy/T + log sum_{c != y} exp(-d_ic/T)], d the squared distance of unit vectors.
 
     Args:
@@ -78,12 +78,9 @@ class ProxyNCA(ProxyLoss):
         self.include_positive = include_positive
         self.label_smoothing = label_smoothing
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        labels = self.checked(embeddings, labels)
-        if self.in_chunks(embeddings):
-            return self.chunked(embeddings, self.proxies, labels)
+    def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
         return proxy_nca(
-            self.similarities(embeddings),
+            similarities,
             labels,
             temperature=self.temperature,
             include_positive=self.include_positive,
@@ -91,14 +88,13 @@ class ProxyNCA(ProxyLoss):
         )
 
     def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
-        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
         settings = Softmax(
             2 / self.temperature, include_own=self.include_positive, label_smoothing=self.label_smoothing
         )
         return softmax_in_chunks(embeddings, proxies, labels, settings, part)
 
 
-class ProxyNCAPlusPlus(ProxyLoss):
+class ProxyNCAPlusPlus(ChunkedProxyLoss):
     """ProxyNCA++: mean_i -log softmax_c(-d_ic/T)[y_i], d the squared distance of unit vectors.
 
     The same function as NormSoftmax at temperature T/2. The gradient by a cosine is 2/T * (q - [c = y]) / B.
@@ -123,12 +119,8 @@ class ProxyNCAPlusPlus(ProxyLoss):
         super().__init__(num_classes, embedding_dim, proxy_init=proxy_init, generator=generator)
         self.temperature = temperature
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        labels = self.checked(embeddings, labels)
-        if self.in_chunks(embeddings):
-            return self.chunked(embeddings, self.proxies, labels)
-        return proxy_nca(self.similarities(embeddings), labels, temperature=self.temperature)
+    def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
+        return proxy_nca(similarities, labels, temperature=self.temperature)
 
     def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
-        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
         return softmax_in_chunks(embeddings, proxies, labels, Softmax(2 / self.temperature), part)

@@ -18,7 +18,6 @@ Source of the idea: An et al., "Partial FC: Training 10 Million Identities on a 
 """
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Generator, Tensor
@@ -26,21 +25,16 @@ from torch.nn import functional as F
 
 from lookalike.checks import check_between
 from lookalike.errors import ArgumentError
-from lookalike.losses.base import MetricLoss, ProxyLoss
-from lookalike.losses.large.classes import WHOLE, Part
+from lookalike.losses.base import ChunkedProxyLoss, MetricLoss, ProxyLoss
+from lookalike.losses.large.classes import Part
 from lookalike.losses.wrapping import Base, class_and_settings
 
 LEAST_DRAWN = 20  # absent classes expected in a sample; none at all then has a chance of e^-20
 
 
-@runtime_checkable
-class HasChunkedForm(Protocol):
-    """A loss that can be computed over some of the classes, whose proxies are given."""
-
-    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor: ...
-
-
-def build_base(base: Base, num_classes: int, embedding_dim: int, generator: Generator | None) -> ProxyLoss:
+def build_base(
+    base: Base, num_classes: int, embedding_dim: int, generator: Generator | None
+) -> ChunkedProxyLoss:
     """The base loss of a wrapper over classes.
 
     Raises:
@@ -50,7 +44,7 @@ def build_base(base: Base, num_classes: int, embedding_dim: int, generator: Gene
     if not isinstance(base, ProxyLoss):
         build: Callable[..., MetricLoss] = kind  # subclasses take more than MetricLoss does
         base = build(num_classes, embedding_dim, **settings, generator=generator)
-    if not isinstance(base, ProxyLoss) or not isinstance(base, HasChunkedForm):
+    if not isinstance(base, ChunkedProxyLoss):
         raise ArgumentError(
             f"base {type(base).__name__} cannot be computed over some of the classes; "
             "use a softmax loss, ProxyAnchor or SoftTriple"
@@ -136,7 +130,6 @@ class Sampled(MetricLoss):
         if self.corrected:
             weights_S = torch.where(present_S, 1.0, 1 / self.fraction).to(proxies_QD.dtype)
             part = Part(weights_C=weights_S, num_classes=self.num_classes)
-        assert isinstance(self.base, HasChunkedForm)
         return self.base.chunked(embeddings, proxies_QD, torch.searchsorted(classes_S, labels), part)
 
     def get_extra_state(self) -> Tensor:

@@ -20,7 +20,7 @@ from lookalike.distributed import Processes
 from lookalike.errors import ArgumentError, FileError
 from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.large.classes import Part
-from lookalike.losses.sampled import HasChunkedForm, build_base
+from lookalike.losses.sampled import build_base
 from lookalike.losses.wrapping import Base
 
 
@@ -70,7 +70,6 @@ class Sharded(MetricLoss):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         labels = self.checked(embeddings, labels)
         part = Part(num_classes=self.num_classes, start=self.first, processes=self.processes)
-        assert isinstance(self.base, HasChunkedForm)
         return self.base.chunked(embeddings, self.base.proxies, labels, part)
 
     def initialize_proxies_at_class_means(

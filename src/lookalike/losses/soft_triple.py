@@ -6,7 +6,7 @@ Source: Qian et al., "SoftTriple Loss: Deep Metric Learning Without Triplet Samp
 from torch import Generator, Tensor
 
 from lookalike.checks import check_at_least, check_positive
-from lookalike.losses.base import ProxyLoss, full_precision, unit_rows
+from lookalike.losses.base import ChunkedProxyLoss, full_precision, unit_rows
 from lookalike.losses.large.classes import WHOLE, Part
 from lookalike.losses.large.soft_triple import soft_triple_in_chunks
 from lookalike.losses.margin_softmax import cos_face
@@ -40,7 +40,7 @@ def center_spread(proxies_PD: Tensor, *, centers_per_class: int) -> Tensor:
     return distances_CNN.triu(diagonal=1).sum() / pairs
 
 
-class SoftTriple(ProxyLoss):
+class SoftTriple(ChunkedProxyLoss):
     """SoftTriple: CosFace on soft similarities, plus center_weight times the spread of the centers.
 
     S_ic = sum_n q_icn s_icn, q_icn = softmax_n(s_icn/gamma)
@@ -89,12 +89,9 @@ class SoftTriple(ProxyLoss):
         self.margin = margin
         self.center_weight = center_weight
 
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        labels = self.checked(embeddings, labels)
-        if self.in_chunks(embeddings):
-            return self.chunked(embeddings, self.proxies, labels)
+    def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
         value = soft_triple(
-            self.similarities(embeddings),
+            similarities,
             labels,
             centers_per_class=self.centers_per_class,
             scale=self.scale,
@@ -105,7 +102,6 @@ class SoftTriple(ProxyLoss):
         return value + self.center_weight * spread
 
     def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
-        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
         return soft_triple_in_chunks(
             embeddings,
             proxies,

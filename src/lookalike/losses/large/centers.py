@@ -3,7 +3,6 @@
 Letters: see `classes.py`.
 """
 
-import math
 from collections.abc import Callable
 
 import torch
@@ -45,10 +44,9 @@ def center_spread_of_chunk(
     inverse_CN = inverse_Q.view(-1, centers)
     inverses_CNN = inverse_CN[:, :, None] * inverse_CN[:, None]
     squares_CNN = torch.bmm(raw_CND, raw_CND.mT).mul_(inverses_CNN).mul_(-2).add_(2 + 1e-5)
-    diagonal_NN = torch.eye(centers, dtype=torch.bool, device=proxies_QD.device)
-    distances_CNN = squares_CNN.clamp_min_(1e-12).sqrt_().masked_fill_(diagonal_NN, math.inf)
-    slopes_CNN = distances_CNN.reciprocal()  # minus the derivatives by the cosines; 0 on the diagonal
-    distances_CNN.masked_fill_(diagonal_NN, 0)
+    slopes_CNN = squares_CNN.clamp_min_(1e-12).rsqrt()  # minus the derivatives by the cosines
+    slopes_CNN.diagonal(dim1=1, dim2=2).zero_()
+    distances_CNN = squares_CNN.mul_(slopes_CNN)
     if weights_C is not None:
         distances_CNN *= weights_C[:, None, None]
         slopes_CNN *= weights_C[:, None, None]

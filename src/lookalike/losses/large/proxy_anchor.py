@@ -3,7 +3,7 @@
 Its sums run over the batch, so each class can be finished on its own: similarities of a chunk, their
 exponentials, both gradients, next chunk. Three matrix products in all, and no B x C matrix.
 
-Letters: see `classes.py`; U classes that occur in the batch, at most B.
+Letters: see `classes.py`.
 """
 
 import math
@@ -57,7 +57,7 @@ def proxy_anchor_in_chunks(
             own_logits_B, own_inverse_B = own.sims_BN[:, 0] * scale, own.inverse_BN[:, 0]
         to_unit_BD = torch.empty_like(unit_BD) if want_unit else None
         to_proxies_CD = torch.empty_like(proxies_CD) if want_proxies else None
-        pull, own_slopes_B = _pull(own_logits_B, labels_B, margin=margin, scale=scale)
+        pull, own_slopes_B = _pull(own_logits_B, labels_B, margin=margin, scale=scale, total=total)
         push = _push(
             unit_BD, proxies_CD, own_entries, own_logits_B, own_slopes_B * own_inverse_B,
             to_unit_BD, to_proxies_CD, logits_CB, inverse_C,
@@ -78,21 +78,24 @@ def _logits(
     return torch.mm(chunk_QD, unit_BD.T, out=out_QB).mul_((inverse_Q * scale)[:, None]), inverse_Q
 
 
-def _pull(own_logits_B: Tensor, labels_B: Tensor, *, margin: float, scale: float) -> tuple[Tensor, Tensor]:
+def _pull(
+    own_logits_B: Tensor, labels_B: Tensor, *, margin: float, scale: float, total: int
+) -> tuple[Tensor, Tensor]:
     """Mean over the classes present of log(1 + sum exp(scale*margin - own logits)), and its slope by the own
     cosines."""
-    sorted_B, order_B = labels_B.sort()
-    class_B = torch.zeros_like(sorted_B)  # 0..U-1, of the samples in that order
-    torch.cumsum(sorted_B[1:] != sorted_B[:-1], 0, out=class_B[1:])
-    present = (class_B[-1] + 1).to(own_logits_B.dtype)
-    logits_B = torch.rsub(own_logits_B.index_select(0, order_B), scale * margin)
-    shift_U = torch.zeros_like(logits_B)  # at least the 0 of log(1 +
-    shift_U.scatter_reduce_(0, class_B, logits_B, "amax")
-    exps_B = logits_B.sub_(shift_U.index_select(0, class_B)).exp_()
-    above_U = torch.expm1(-shift_U).index_add_(0, class_B, exps_B)  # sum - 1
-    value = (shift_U + above_U.log1p()).sum() / present
-    exps_B.div_(above_U.index_select(0, class_B).add_(1)).mul_(-scale / present)
-    return value, torch.empty_like(exps_B).index_copy_(0, order_B, exps_B)
+    logits_B = torch.rsub(own_logits_B, scale * margin)
+    shift_C = logits_B.new_zeros(total)  # at least the 0 of log(1 +
+    if fits_exponent(scale * (1 + abs(margin)), len(labels_B), logits_B.dtype):
+        sums_C = torch.zeros_like(shift_C).index_add_(0, labels_B, logits_B.exp_())
+        present, values_C = sums_C.count_nonzero().to(sums_C.dtype), sums_C.log1p()
+    else:
+        shift_C.scatter_reduce_(0, labels_B, logits_B, "amax")
+        logits_B.sub_(shift_C.index_select(0, labels_B)).exp_()
+        sums_C = torch.expm1(-shift_C).index_add_(0, labels_B, logits_B)  # less 1
+        present = torch.zeros_like(shift_C).index_fill_(0, labels_B, 1).sum()
+        values_C = sums_C.log1p().add_(shift_C)
+    slopes_B = logits_B.div_(sums_C.index_select(0, labels_B).add_(1)).mul_(-scale / present)
+    return values_C.sum() / present, slopes_B
 
 
 def _push(
