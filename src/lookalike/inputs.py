@@ -110,7 +110,8 @@ class CachedInputs:
         seed: int,
         block: int = 256,
     ) -> None:
-        self.array, self.rows, self.seed, self.block = array, rows, seed, block
+        self.array = array.view(np.ndarray)  # a memory map as such looks twice at each result
+        self.rows, self.seed, self.block = rows, seed, block
         self.table = table
         self.labels = torch.from_numpy(table.labels.copy())
 

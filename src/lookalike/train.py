@@ -5,6 +5,7 @@ keep the best, save. Everything random is a function of (seed, epoch), so a run 
 start of an epoch gives the same numbers as one that was never interrupted.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -114,14 +115,14 @@ def train(
             total, steps = 0.0, 0
             rows = [list(batch) for batch in batches]
             for step, (batch, labels) in enumerate(inputs.batches(rows, epoch), start=1):
-                value = _step(tail, loss, batch, labels, fabric)
-                if not torch.isfinite(value):
+                value = float(_step(tail, loss, batch, labels, fabric))
+                if not math.isfinite(value):
                     raise TrainingError(
                         _not_finite(epoch, step, factor, settings, inputs.names(rows[step - 1]))
                     )
                 if step % settings.accumulate == 0 or step == len(rows):
                     _update(model, loss, optimizers, settings)
-                total, steps = total + float(value), steps + 1
+                total, steps = total + value, steps + 1
                 phase.note(f"loss {total / steps:.3f}")
                 phase.advance()
         optimizers.settle()

@@ -54,7 +54,7 @@ def concat(maps_BFHW: Tensor) -> Tensor:
 
 
 def _unit_side_by_side(average_BF: Tensor, maximum_BF: Tensor) -> Tensor:
-    return torch.cat([functional.normalize(part, dim=1) for part in (average_BF, maximum_BF)], dim=1)
+    return functional.normalize(torch.stack([average_BF, maximum_BF], dim=1), dim=2).flatten(1)
 
 
 def average_and_maximum(maps_BFHW: Tensor) -> Tensor:
