@@ -33,10 +33,17 @@ def list_data(json: Json = False) -> None:
 def add(
     name: Annotated[str, typer.Argument(help="What to call the data set from now on.")],
     sources: Annotated[
-        list[Path],
-        typer.Argument(help="An archive (or several that belong together), a folder, or a table."),
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="An archive (or several that belong together) or its address, a folder, or a table. For "
+            "cub200, sop and omniglot none is needed: they are fetched."
+        ),
+    ] = None,
+    checksum: Annotated[
+        str | None, typer.Option(help="md5:... or sha256:... of the file at an address.")
+    ] = None,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Unpack a data set into the cache, check its published counts, and give it a name.
 
@@ -46,7 +53,7 @@ def add(
 
     from lookalike.data.registry import add_dataset
 
-    entry = add_dataset(name, sources)
+    entry = add_dataset(name, sources or [], checksum=checksum, progress=progress_of(quiet))
     if json:
         print_json({"name": name, **asdict(entry)})
     else:
