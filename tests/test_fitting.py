@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from lookalike.embedding import embed
-from lookalike.errors import FileError, TrainingError
-from lookalike.experiment import Experiment
+from lookalike.errors import ArgumentError, FileError, TrainingError
+from lookalike.experiment import Experiment, load_experiment
 from lookalike.fitting import fit
 from lookalike.models.checkpoint import load_model
 from lookalike.progress import Progress
@@ -138,6 +138,18 @@ def test_each_mode_goes_on_from_anothers_result(later, squares, tmp_path):
     assert second.result["start"]["map_at_r"] == pytest.approx(
         first.result["validation"]["map_at_r"], abs=0.02
     )
+
+
+def test_the_network_of_a_run_that_goes_on_is_the_earlier_ones_in_its_experiment_too(squares, tmp_path):
+    fit(squares, tmp_path / "first", toy("frozen", "model.pooling=average", "model.start=pca"))
+    fit(squares, tmp_path / "second", toy("frozen"), start_from=tmp_path / "first")
+    experiment = load_experiment(tmp_path / "second" / "experiment.yaml")
+    assert (experiment.model.pooling, experiment.model.start) == ("average", "pca")
+    with pytest.raises(ArgumentError, match=r"model\.pooling is maximum, but the run .* has average"):
+        fit(
+            squares, tmp_path / "third", toy("frozen", "model.pooling=maximum"), start_from=tmp_path / "first"
+        )
+    assert not (tmp_path / "third").exists()
 
 
 def test_going_on_with_another_split_is_refused(squares, tmp_path):

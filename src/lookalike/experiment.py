@@ -39,6 +39,13 @@ MODE_DEFAULTS: dict[str, dict[str, Any]] = {
 """What a None in `train` becomes, by mode; chosen on validation classes (docs/results.md)."""
 
 
+NETWORK: dict[str, tuple[str, ...]] = {
+    "model": ("backbone", "weights", "pooling", "pooling_k", "norm", "embedding_dim", "start"),
+    "data": ("image_size", "resize"),
+}
+"""The settings that make the untrained network; a run that goes on from another one has those of that one."""
+
+
 class Experiment(Settings):
     """All settings of a run."""
 
@@ -83,6 +90,25 @@ class Experiment(Settings):
         dim = self.model.embedding_dim or min(512, 2 ** int(math.log2(max(2, pictures // 2))))
         model = self.model.model_dump() | {"embedding_dim": dim}
         return _parse(self.model_dump() | {"train": train, "data": data, "model": model}, "the settings")
+
+    def with_network_of(self, earlier: "Experiment") -> "Experiment":
+        """This experiment on the network of an earlier run, whose model training goes on from.
+
+        Raises:
+            ArgumentError: a setting of the network was chosen here, and is another one there.
+        """
+        tree = self.model_dump()
+        for part, names in NETWORK.items():
+            mine, theirs = getattr(self, part), getattr(earlier, part)
+            for name in names:
+                value, kept = getattr(mine, name), getattr(theirs, name)
+                if value not in (kept, type(mine).model_fields[name].default):
+                    raise ArgumentError(
+                        f"{part}.{name} is {value}, but the run that training goes on from has {kept}; leave the "
+                        "setting out, or train anew"
+                    )
+                tree[part][name] = kept
+        return _parse(tree, "the settings")
 
     def cut(self, table: LabeledImages) -> Parts:
         """Train, validation and test classes of `table`, by the seed and the data settings."""

@@ -110,6 +110,8 @@ def fit(
         experiment = folder.experiment()
         start_from = folder.read_json("data.json")["start_from"]
     experiment = (experiment or Experiment()).check()
+    if start_from and not resume:
+        experiment = experiment.with_network_of(RunFolder(start_from).experiment())
     parts = parts or experiment.cut(table)
     if not resume:
         experiment = _resolved(experiment, parts, gpu=accelerator != "cpu")
