@@ -1,7 +1,7 @@
 """Downloads of published archives, each checked against its published hash; a file at hand is always enough.
 
-Links die, so what is fetched is what others hold too: the hashes are those that torchvision and many repositories
-check. A file appears under its name only when complete and checked.
+Links die, and what comes may have changed, so hashes are held to those that many public repositories check
+(Omniglot's: torchvision). A file appears under its name only when complete and checked.
 """
 
 from collections.abc import Mapping
