@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-import pooch
-import requests
-
 from lookalike.errors import FileError
 from lookalike.progress import Phase, Progress
 
@@ -70,6 +67,8 @@ def fetch(remote: Remote, folder: Path, progress: Progress | None = None) -> Pat
     Raises:
         FileError: no file name, no answer, an answer that is an error, or another hash; nothing is left under the name.
     """
+    import pooch  # only here: with requests it takes a while to import
+
     if not remote.name:
         raise FileError(f"{remote.url}: the address does not end with the name of a file")
     folder.mkdir(parents=True, exist_ok=True)
@@ -95,6 +94,8 @@ def fetch(remote: Remote, folder: Path, progress: Progress | None = None) -> Pat
 
 
 def _reason(error: Exception) -> str:
+    import requests
+
     if isinstance(error, ValueError) and "known hash" in str(error):  # pooch's own words
         return "what came is not what was published: its hash differs"
     if isinstance(error, requests.Timeout):

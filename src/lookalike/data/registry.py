@@ -4,16 +4,14 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lookalike.data.download import REMOTES, Remote, fetch, is_address
 from lookalike.data.readers.archives import cache_folder, is_archive, unpack
 from lookalike.data.table import LabeledImages
 from lookalike.errors import ArgumentError, FileError
 from lookalike.files import write_atomically
 from lookalike.progress import Progress
-
-if TYPE_CHECKING:
-    from lookalike.data.download import Remote  # it takes a while to import
 
 
 @dataclass(frozen=True)
@@ -97,8 +95,6 @@ def add_dataset(
         DataError: the data is not complete, or not what its name says.
         FileError: a download failed, or is not what the checksum says.
     """
-    from lookalike.data.download import fetch
-
     _check_name(name)
     remotes = _remotes(name, [str(source) for source in sources], checksum)
     fetched = [fetch(remote, cache_folder() / "downloads", progress) for remote in remotes]
@@ -108,10 +104,8 @@ def add_dataset(
     return entry
 
 
-def _remotes(name: str, sources: Sequence[str], checksum: str | None) -> Sequence["Remote"]:
+def _remotes(name: str, sources: Sequence[str], checksum: str | None) -> Sequence[Remote]:
     """What has to be fetched."""
-    from lookalike.data.download import REMOTES, Remote, is_address
-
     if not sources and name not in REMOTES:
         raise ArgumentError(
             f"'{name}' cannot be fetched by its name (these can: {', '.join(REMOTES)}); give its archive, "

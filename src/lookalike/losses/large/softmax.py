@@ -133,7 +133,7 @@ class _Passes:
             to_unit_BD.mul_(shares_B[:, None])
         spread_D, own_extra = None, 0.0
         if settings.label_smoothing:
-            spread = self._spread()
+            spread = self._smoothing_slope()
             held_D = self.proxies_PD.T @ self.inverse_P  # sum of unit proxies
             if to_unit_BD is not None:
                 to_unit_BD.sub_(held_D, alpha=spread)
@@ -182,7 +182,7 @@ class _Passes:
         if settings.label_smoothing:
             values_B = self._smoothed(values_B, logits_B, rest_B)
             slopes_B = slopes_B + settings.label_smoothing
-            weights_CB.sub_(self._spread())
+            weights_CB.sub_(self._smoothing_slope())
         self.own_entries.put_(weights_CB, 0, logit_slopes_B * slopes_B / batch)
         weights_PB = weights_CB
         if slopes_CNB is not None:
@@ -218,7 +218,7 @@ class _Passes:
         mean_B = rest_B * (self.settings.scale / max(self.total - 1, 1))
         return values_B + self.settings.label_smoothing * (logits_B - mean_B)
 
-    def _spread(self) -> float:
+    def _smoothing_slope(self) -> float:
         """Minus the slope that smoothing gives to every other cosine."""
         others = max(self.total - 1, 1)
         return self.settings.scale * self.settings.label_smoothing / (others * len(self.unit_BD))
