@@ -7,7 +7,7 @@ Contenders take turns, an epoch each, after an epoch that is not counted; median
 
 floor  the products alone: projection forward and its weight's gradient, and the loss's three (cosines, and the
        gradients by embeddings and by proxies), into ready memory
-ours   `lookalike.train.train` in mode frozen: a memory-mapped cache, pooling "concat", Proxy-Anchor, AdamW
+ours   `lookalike.train.train` in mode frozen: a memory-mapped cache, Proxy-Anchor, AdamW
 peer   the same model and rates in a plain loop over pooled features in memory, pytorch-metric-learning's
        ProxyAnchorLoss, torch.optim.AdamW as it comes
 
@@ -53,7 +53,7 @@ class Problem:
         labels = np.arange(pictures) % self.classes
         centers = np.random.default_rng(0).random((self.classes, self.features), dtype=np.float32)
         noise = np.random.default_rng(1).random((pictures, self.features), dtype=np.float32)
-        np.save(folder / "cache.npy", (centers[labels] + noise)[:, None])
+        np.save(folder / "cache.npy", centers[labels] + noise)
         table = LabeledImages(
             folder,
             tuple(f"{row}.jpg" for row in range(pictures)),
@@ -61,19 +61,19 @@ class Problem:
             tuple(f"class {label}" for label in range(self.classes)),
         )
         array = np.load(folder / "cache.npy", mmap_mode="r")
-        self.inputs = CachedInputs(array, table, np.arange(pictures), seed=0)
+        self.inputs = CachedInputs(lambda view: array, table, np.arange(pictures))
         self.batches = RandomBatches(labels, batch_size=self.batch)
         self.fabric = Fabric(accelerator="cpu", devices=1)
 
     def model(self) -> tuple[Tail, ProxyAnchor]:
         """A projection behind a backbone that is never run, and a loss."""
-        config = EmbedderConfig("none", "concat", 1, "none", self.dim, True, Preprocessing(), "none", "none")
-        embedder = Embedder(nn.Identity(), config, channels=self.features // 2)
+        config = EmbedderConfig("none", "average", 1, "none", self.dim, True, Preprocessing(), "none", "none")
+        embedder = Embedder(nn.Identity(), config, channels=self.features)
         return Tail(embedder, "frozen"), ProxyAnchor(self.classes, self.dim)
 
     def pooled(self) -> Tensor:
-        """All features as the projection sees them."""
-        return torch.cat([self.model()[0].pooled(batch) for batch in self.inputs.whole()])
+        """All features, in memory."""
+        return torch.cat(list(self.inputs.whole()))
 
 
 def ours(problem: Problem) -> Seconds:
@@ -138,15 +138,15 @@ def parts(problem: Problem, pooled: Tensor) -> dict[str, Seconds]:
     tail, loss = problem.model()
     steps = len(problem.batches)
     rows = list(problem.batches)
-    cached, labels = next(problem.inputs.batches(rows, 1))
+    _, labels = next(problem.inputs.batches(rows))
     optimizers = build_optimizers(SETTINGS, tail, loss, problem.fabric)
-    embeddings = tail.embedder.project(pooled[: problem.batch]).detach().requires_grad_()
+    embeddings = tail.embedder.project(pooled[: len(labels)]).detach().requires_grad_()
     ones = torch.randn_like(embeddings)
     parameters = [*tail.embedder.parameters(), *loss.parameters()]
 
     def project() -> None:
         tail.embedder.projection.zero_grad()
-        tail.embedder.project(pooled[: problem.batch]).backward(ones)
+        tail.embedder.project(pooled[: len(labels)]).backward(ones)
 
     def take_loss() -> None:
         loss.zero_grad()
@@ -162,11 +162,10 @@ def parts(problem: Problem, pooled: Tensor) -> dict[str, Seconds]:
         optimizers.step(SETTINGS)
 
     began = clock()
-    for _ in problem.inputs.batches(rows, 1):
+    for _ in problem.inputs.batches(rows):
         pass
     seconds = {"gathering rows of the cache": clock() - began}
     for name, part in {
-        "pooling": lambda: tail.pooled(cached),
         "projection, forward and backward": project,
         "loss, forward and backward": take_loss,
         "optimizer": step,

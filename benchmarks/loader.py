@@ -125,7 +125,7 @@ def loaders(table: LabeledImages, options: argparse.Namespace) -> None:
     plain = ImageDataset(table, test_transform(Preprocessing(size=options.size, resize=options.size)))
     batches = RandomBatches(table.labels, batch_size=TRAINING)
     works: dict[str, Callable[[], object]] = {
-        "loader of training": lambda: list(map(len, inputs.batches(batches, 1))),
+        "loader of training": lambda: list(map(len, inputs.batches(batches))),
         "loader of embedding": lambda: list(
             map(len, picture_batches(plain, batch_size=EMBEDDING, workers=options.workers))
         ),
@@ -150,10 +150,15 @@ class TakingTurns:
     def __len__(self) -> int:
         return len(self.table)
 
-    def batches(self, rows: Iterable[list[int]], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def set_epoch(self, epoch: int) -> None:
         """See `lookalike.inputs.Inputs`."""
-        if epoch % 2:
-            yield from self.inputs.batches(rows, epoch)
+        self.decodes = epoch % 2 == 1
+        self.inputs.set_epoch(epoch)
+
+    def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
+        """See `lookalike.inputs.Inputs`."""
+        if self.decodes:
+            yield from self.inputs.batches(rows)
         else:
             ready = [(self.images[batch], self.labels[batch]) for batch in rows]
             yield from ready

@@ -14,14 +14,13 @@ import time
 from pathlib import Path
 
 import torch
-from lightning_fabric import Fabric
 
+from benchmarks.jobs import job_of
 from lookalike.data.readers import read
 from lookalike.experiment import Experiment
 from lookalike.job import Job, batches_of, build_loss, build_network, inputs_of, run_whole
 from lookalike.losses import LOSSES
 from lookalike.models.whitening import whitened
-from lookalike.runs import RunFolder
 from lookalike.scoring import score
 from lookalike.train import train
 
@@ -66,15 +65,9 @@ class Bench:
         self.start = whitened(self.pooled, self.inputs.labels, self.tail.embedder.embedding_dim)
 
     def _job(self, settings: list[str]) -> Job:
-        experiment = (
-            Experiment().override([*settings, f"train.epochs={self.epochs}", "train.patience=5"]).check()
-        )
-        parts = Experiment().cut(self.table)
-        experiment = experiment.resolve(
-            gpu=False, picture_size=112, backbone_size=224, pictures=len(parts.train)
-        )
-        fabric = Fabric(accelerator="cpu", devices=1)
-        return Job(experiment, parts, RunFolder(tempfile.mkdtemp()), fabric, _silent())
+        settings = [*settings, f"train.epochs={self.epochs}", "train.patience=5"]
+        parts = Experiment().cut(self.table)  # one split, whatever the seed
+        return job_of(self.table, settings, Path(tempfile.mkdtemp()), parts)
 
     def run(self, settings: list[str]) -> dict[str, float]:
         """Metrics of the best epoch on validation and test, and seconds an epoch."""
@@ -112,12 +105,6 @@ class Bench:
             "map_at_r": result["map_at_r"],
             "seconds": statistics.median(seconds),
         }
-
-
-def _silent():  # noqa: ANN202
-    from lookalike.progress import Progress
-
-    return Progress()
 
 
 def main() -> None:

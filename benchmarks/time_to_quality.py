@@ -13,7 +13,7 @@ frozen   the features of a network that stays as it is are made once, for both. 
 partial  the last stages of the network train for a CPU budget: each side ends with the first validation after
          it, and after one epoch at least. Ours: mode partial, the making of its cache included. Plain: pictures
          are decoded and run through the frozen first stages in every epoch. Plain, cached: the plain loop on
-         our cache, the making of it included, so that the loops alone differ.
+         a cache like ours, the making of it included, so that the loops alone differ.
 
 All sides alternate in one process, which keeps freed memory as `lookalike` on the command line does, and decode
 in it (no workers), so the CPU seconds are those of the whole work. Ours also measures every metric of
@@ -27,7 +27,6 @@ import math
 import os
 import platform
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -37,7 +36,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from pytorch_metric_learning import losses as pml
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from torch import Tensor, nn
@@ -45,30 +43,22 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from benchmarks import Seconds, clock
+from benchmarks.curves import Curve, Slices, check, facts, level_table, median
+from benchmarks.jobs import job_of
 from lookalike.__main__ import _keep_freed_memory
-from lookalike.data.images import ImageDataset, picture_size
+from lookalike.data.images import ImageDataset
 from lookalike.data.readers import read
-from lookalike.data.splits import Parts
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import test_transform
-from lookalike.experiment import Experiment
-from lookalike.inputs import Batches, CachedInputs, Tail
+from lookalike.inputs import CachedInputs, Tail
 from lookalike.job import Job, batches_of, begin, build_network, inputs_of, run_whole
 from lookalike.losses import MetricLoss
-from lookalike.models.backbones import describe
 from lookalike.models.batch_norm import freeze_batch_norm
 from lookalike.models.embedder import Embedder
-from lookalike.models.pooling import from_average_and_maximum, normed
-from lookalike.progress import Progress
-from lookalike.runs import RunFolder
 from lookalike.scoring import score
 from lookalike.train import TrainingState, train
 
-LEVELS = (0.25, 0.5, 0.75, 0.9, 1.0)
-"""Parts of the way from the start to the best value that both sides reach."""
 SHORT_PICTURES = 4000
-TOLERANCE = 1e-4
-"""How far apart, relatively, the first losses of two sides may be; caches in half precision cost 5e-6."""
 BLOCK = 64
 """Pictures at a time in the plain loop's validation."""
 ENDLESS = 10**6
@@ -94,77 +84,6 @@ PEERS = {
         settings=("loss.center_weight=0",),  # PML's has no such term
     ),
 }
-
-
-class Curve:
-    """What one side reaches, against its seconds; the clocks run from here on, `already` spent before."""
-
-    def __init__(self, name: str, already: Seconds | float = 0.0) -> None:
-        self.name = name
-        self.values: list[float] = []
-        self.seconds: list[Seconds] = []
-        self.steps, self.first_loss = 0, math.nan
-        self.validation = np.zeros(2)
-        self.already = np.zeros(2) + already
-        self.began = clock() - self.already
-
-    def step(self, loss: Tensor) -> None:
-        """Counts a step; the loss of the first is kept."""
-        self.steps += 1
-        if self.steps == 1:
-            self.first_loss = float(loss.detach())
-
-    @contextmanager
-    def validating(self) -> Iterator[None]:
-        """Adds the time inside to that of validation."""
-        began = clock()
-        yield
-        self.validation += clock() - began
-
-    def add(self, value: float) -> None:
-        """A validation has ended with this map_at_r."""
-        self.values.append(value)
-        self.seconds.append(clock() - self.began)
-
-    def spent(self, budget: float) -> bool:
-        """Whether `budget` CPU seconds are over, and an epoch has ended."""
-        return len(self.values) > 1 and bool(self.seconds[-1][1] >= budget)
-
-    def reaches(self, level: float) -> Seconds:
-        """Seconds of the first validation at `level` or above."""
-        pairs = zip(self.values, self.seconds, strict=True)
-        return next(seconds for value, seconds in pairs if value >= level - 1e-9)
-
-
-class Slices:
-    """The batches of `inner`, `every` at a time: an epoch of both sides. Keeps a checksum of what it gave."""
-
-    def __init__(self, inner: Batches, every: int | None) -> None:
-        self.inner = inner
-        self.every = min(every or len(inner), len(inner))
-        self.epoch = 1
-        self.given: list[int] = []
-
-    def set_epoch(self, epoch: int) -> None:
-        """Chooses slice `epoch`, from 1, of the endless row of batches."""
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        return min(self.every, len(self.inner) - self._place()[1])
-
-    def __iter__(self) -> Iterator[list[int]]:
-        whole, first = self._place()
-        self.inner.set_epoch(whole)
-        checksum = 0
-        for batch in list(self.inner)[first : first + self.every]:
-            checksum = zlib.crc32(np.array(batch).tobytes(), checksum)
-            yield batch
-        self.given.append(checksum)
-
-    def _place(self) -> tuple[int, int]:
-        """The epoch of `inner`, and the first batch in it."""
-        whole, part = divmod(self.epoch - 1, -(-len(self.inner) // self.every))
-        return whole + 1, part * self.every
 
 
 @dataclass(frozen=True)
@@ -212,23 +131,14 @@ class Start:
 
 def prepare(table: LabeledImages, settings: list[str], folder: Path) -> Start:
     """The start of a run with these settings."""
-    experiment = Experiment().override(["data.workers=0", *settings]).check()
-    parts: Parts = experiment.cut(table)
-    sides = [min(picture_size(table.file(row))) for row in np.linspace(0, len(table) - 1, 20).astype(int)]
-    experiment = experiment.resolve(
-        gpu=False,
-        picture_size=int(np.median(sides)),
-        backbone_size=describe(experiment.model.backbone).preprocessing.size,
-        pictures=len(parts.train),
-    )
-    job = Job(experiment, parts, RunFolder(folder), Fabric(accelerator="cpu", devices=1), Progress())
+    job = job_of(table, ["data.workers=0", *settings], folder)
     tail = build_network(job)
     began = clock()
-    inputs, held = (inputs_of(job, tail, part) for part in (parts.train, parts.validation))
+    inputs, held = (inputs_of(job, tail, part) for part in (job.parts.train, job.parts.validation))
     seconds = clock() - began
     assert isinstance(inputs, CachedInputs)
     assert isinstance(held, CachedInputs)
-    return Start(job, tail, begin(job, tail, inputs, parts.train.num_classes), inputs, held, seconds)
+    return Start(job, tail, begin(job, tail, inputs, job.parts.train.num_classes), inputs, held, seconds)
 
 
 class BudgetSpent(Exception):
@@ -323,15 +233,12 @@ def plain(
 
 def plain_frozen(start: Start, batches: Slices, *, epochs: int) -> Curve:
     """A linear layer on features that are pooled once."""
-    rates, config = start.job.experiment.train, start.tail.embedder.config
+    rates = start.job.experiment.train
     projection, criterion = start.network().projection, start.peer()
     curve = Curve("plain")
 
     def features(inputs: CachedInputs) -> TensorDataset:
-        both = torch.cat(list(inputs.whole()))
-        return TensorDataset(
-            normed(from_average_and_maximum(both, config.pooling), config.norm), inputs.labels
-        )
+        return TensorDataset(torch.cat(list(inputs.whole())), inputs.labels)
 
     groups = [
         {"params": projection.parameters(), "lr": rates.head_lr},
@@ -345,14 +252,14 @@ def plain_frozen(start: Start, batches: Slices, *, epochs: int) -> Curve:
 class Views(Dataset[tuple[Tensor, Tensor]]):
     """`get(row, view)` with the row's label; the views of an epoch are drawn as `CachedInputs` draws them."""
 
-    def __init__(self, get: Callable[[int, int], Tensor], labels: Tensor, *, views: int, seed: int) -> None:
-        self.get, self.labels, self.views, self.seed = get, labels, views, seed
-        self.set_epoch(0)
+    def __init__(self, get: Callable[[int, int], Tensor], inputs: CachedInputs, *, views: int) -> None:
+        self.get, self.labels, self.views, self.seed = get, inputs.labels, views, inputs.seed
+        self.set_epoch(1)
 
     def set_epoch(self, epoch: int) -> None:
         """Draws a view of each row."""
         draws = np.random.default_rng([self.seed, epoch])
-        self.drawn = draws.integers(self.views, size=len(self.labels))
+        self.drawn = draws.integers(min(epoch, self.views), size=len(self.labels))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -398,86 +305,16 @@ def plain_partial(start: Start, batches: Slices, *, cached: bool, epochs: int, b
             return image.flip(-1) if view else image
 
         def activation(row: int, view: int) -> Tensor:
-            return torch.from_numpy(np.array(inputs.array[inputs.rows[row], view]))
+            return torch.from_numpy(np.array(inputs.view(view)[inputs.rows[row]]))
 
         get = activation if cached else picture
-        return Views(get, inputs.labels, views=views, seed=experiment.seed)
+        return Views(get, inputs, views=views)
 
     data, held = views_of(start.inputs, rates.views), views_of(start.held, 1)
     return plain(
         curve, network, criterion, groups, data, held, batches,
         weight_decay=rates.weight_decay, epochs=epochs, budget=budget,
     )  # fmt: skip
-
-
-def check(mine: Curve, theirs: Curve, my_batches: Slices, their_batches: Slices) -> str:
-    """Refuses two sides that do not learn the same thing; otherwise says how equal they are."""
-    common = min(len(my_batches.given), len(their_batches.given))
-    assert common > 0, f"{theirs.name} or ours has not ended an epoch"
-    assert my_batches.given[:common] == their_batches.given[:common], "the batches differ"
-    apart = abs(mine.first_loss / theirs.first_loss - 1)
-    assert apart <= TOLERANCE, (
-        f"the first step's losses, {mine.first_loss} and {theirs.first_loss}, are {apart:.1e} apart"
-    )
-    starts = abs(mine.values[0] - theirs.values[0])
-    assert starts <= 10 * TOLERANCE, f"map_at_r of the starts, {mine.values[0]} and {theirs.values[0]}"
-    return (
-        f"ours and {theirs.name}: the same batches in all {common} common epochs, the first step's loss "
-        f"{mine.first_loss:.6f} and {theirs.first_loss:.6f} ({apart:.0e} apart, {TOLERANCE:.0e} allowed), "
-        f"map_at_r of the start {100 * mine.values[0]:.3f} and {100 * theirs.values[0]:.3f}"
-    )
-
-
-def median(curves: list[Curve]) -> Curve:
-    """The first round, its seconds the medians over the rounds."""
-    result = copy.copy(curves[0])
-    result.seconds = list(np.median([curve.seconds for curve in curves], axis=0))
-    result.validation = np.median([curve.validation for curve in curves], axis=0)
-    return result
-
-
-def facts(curve: Curve) -> str:
-    """A side in three lines: what it reached, how fast it steps and validates, and every value."""
-    training = curve.seconds[-1] - curve.already - curve.validation
-    wall, cpu = curve.steps / training
-    each = curve.validation / len(curve.values)
-    best = int(np.argmax(curve.values))
-    values = " ".join(f"{100 * value:.2f}" for value in curve.values)
-    cache = f", the cache {curve.already[0]:.1f} s (CPU {curve.already[1]:.1f})" if curve.already[0] else ""
-    return (
-        f"{curve.name}: best {100 * curve.values[best]:.2f} at validation {best} of {len(curve.values) - 1}; "
-        f"{curve.steps} steps, {wall:.1f} steps/s (CPU: {cpu:.1f}), a validation {each[0]:.2f} s "
-        f"(CPU {each[1]:.2f}){cache}\n  map_at_r from the start on: {values}"
-    )
-
-
-def level_table(mine: Curve, theirs: Curve) -> str:
-    """Seconds to each level, and to the end if both end after as many validations.
-
-    The ratio is theirs to ours: above 1 ours is earlier.
-    """
-    begin, top = mine.values[0], min(max(mine.values), max(theirs.values))
-    rows = []
-    for share in LEVELS if top > begin else ():
-        level = begin + share * (top - begin)
-        rows.append(
-            (f"{100 * level:.2f}", f"{100 * share:.0f} %", mine.reaches(level), theirs.reaches(level))
-        )
-    if len(mine.values) == len(theirs.values):
-        rows.append(("", f"all {len(mine.values) - 1} epochs", mine.seconds[-1], theirs.seconds[-1]))
-    lines = [
-        f"| map_at_r | of the way | {mine.name}: s | {theirs.name}: s | ratio "
-        f"| {mine.name}: CPU s | {theirs.name}: CPU s | ratio |",
-        "|---" * 8 + "|",
-    ]
-    for level_cell, share_cell, a, b in rows:
-        cells = [level_cell, share_cell]
-        for at in (0, 1):
-            cells += [f"{a[at]:.2f}", f"{b[at]:.2f}", f"{b[at] / a[at]:.2f}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    if top <= begin:
-        lines.append("(no levels: the two sides do not both rise above the start)")
-    return "\n".join(lines)
 
 
 def frozen(
@@ -516,20 +353,18 @@ def partial(
     every: int | None = None,
 ) -> tuple[Curve, Curve, Curve]:
     """Ours, plain, and plain on our cache, for `budget` CPU seconds each; prints the account."""
-    usual = os.environ.get("LOOKALIKE_CACHE")
-    os.environ["LOOKALIKE_CACHE"] = str(folder / "cold")  # so that the cache is made, and timed
-    try:
-        start = prepare(table, [*settings, "train.mode=partial"], folder)
-    finally:
-        del os.environ["LOOKALIKE_CACHE"]
-        if usual is not None:
-            os.environ["LOOKALIKE_CACHE"] = usual
-    print(f"\npartial, {budget:g} CPU seconds a side: {start.describe()}")
-    my_batches, cached_batches, plain_batches = (start.batches(every) for _ in range(3))
-    print(f"an epoch is {my_batches.every} of {len(my_batches.inner)} batches", flush=True)
-    mine = ours(start, my_batches, epochs=epochs, budget=budget, already=start.seconds)
+    settings = [*settings, "train.mode=partial"]
+    with cold_cache(folder / "ours"):
+        start = prepare(table, settings, folder)
+        my_batches, plain_batches = (start.batches(every) for _ in range(2))
+        print(f"\npartial, {budget:g} CPU seconds a side: {start.describe()}")
+        print(f"an epoch is {my_batches.every} of {len(my_batches.inner)} batches", flush=True)
+        mine = ours(start, my_batches, epochs=epochs, budget=budget, already=start.seconds)
     print(facts(mine), flush=True)
-    cached = plain_partial(start, cached_batches, cached=True, epochs=epochs, budget=budget)
+    with cold_cache(folder / "plain"):
+        again = prepare(table, settings, folder)
+        cached_batches = again.batches(every)
+        cached = plain_partial(again, cached_batches, cached=True, epochs=epochs, budget=budget)
     print(facts(cached), flush=True)
     print(check(mine, cached, my_batches, cached_batches), flush=True)
     theirs = plain_partial(start, plain_batches, cached=False, epochs=epochs, budget=budget)
@@ -537,6 +372,19 @@ def partial(
     print(check(mine, theirs, my_batches, plain_batches))
     print(f"{level_table(mine, theirs)}\n\n{level_table(mine, cached)}")
     return mine, theirs, cached
+
+
+@contextmanager
+def cold_cache(folder: Path) -> Iterator[None]:
+    """A cache of its own, so that it is made, and timed."""
+    usual = os.environ.get("LOOKALIKE_CACHE")
+    os.environ["LOOKALIKE_CACHE"] = str(folder)
+    try:
+        yield
+    finally:
+        del os.environ["LOOKALIKE_CACHE"]
+        if usual is not None:
+            os.environ["LOOKALIKE_CACHE"] = usual
 
 
 def main() -> None:

@@ -33,7 +33,8 @@ def test_batches_are_the_pictures_of_the_rows_in_every_epoch(table: LabeledImage
     twin = ImageDataset(table, train_transform(PREPROCESSING), seed=3)
     for epoch in (1, 2, 7):
         twin.set_epoch(epoch)
-        found = list(inputs.batches(iter(ROWS), epoch))
+        inputs.set_epoch(epoch)
+        found = list(inputs.batches(iter(ROWS)))
         assert len(found) == len(ROWS)
         for rows, (images, labels) in zip(ROWS, found, strict=True):
             assert torch.equal(images, torch.stack([twin[row][0] for row in rows]))
@@ -53,9 +54,13 @@ def test_whole_is_each_picture_once_in_order(table: LabeledImages, workers: int)
 
 def test_an_epoch_left_half_way_does_not_reach_into_the_next(table: LabeledImages) -> None:
     inputs = make(table, 1)
-    next(inputs.batches(ROWS, 1))
-    images, labels = zip(*inputs.batches(ROWS[::-1], 2), strict=True)
-    again, labels_again = zip(*make(table, 0).batches(ROWS[::-1], 2), strict=True)
+    inputs.set_epoch(1)
+    next(inputs.batches(ROWS))
+    inputs.set_epoch(2)
+    images, labels = zip(*inputs.batches(ROWS[::-1]), strict=True)
+    other = make(table, 0)
+    other.set_epoch(2)
+    again, labels_again = zip(*other.batches(ROWS[::-1]), strict=True)
     assert torch.equal(torch.cat(images), torch.cat(again))
     assert torch.equal(torch.cat(labels), torch.cat(labels_again))
 
@@ -63,9 +68,10 @@ def test_an_epoch_left_half_way_does_not_reach_into_the_next(table: LabeledImage
 def test_the_same_processes_serve_all_epochs(table: LabeledImages) -> None:
     inputs = make(table, 1)
     list(inputs.whole())
-    list(inputs.batches(ROWS, 1))
+    list(inputs.batches(ROWS))
     before = {child.pid for child in multiprocessing.active_children()}
-    list(inputs.batches(ROWS, 2))
+    inputs.set_epoch(2)
+    list(inputs.batches(ROWS))
     list(inputs.whole())
     assert len(before) >= 2
     assert {child.pid for child in multiprocessing.active_children()} == before
@@ -77,6 +83,7 @@ def test_torchs_own_random_state_is_left_alone(table: LabeledImages, workers: in
     torch.manual_seed(0)
     before = torch.get_rng_state()
     for epoch in (1, 2):
-        list(inputs.batches(ROWS, epoch))
+        inputs.set_epoch(epoch)
+        list(inputs.batches(ROWS))
         list(inputs.whole())
     assert torch.equal(torch.get_rng_state(), before)

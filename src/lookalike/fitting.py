@@ -42,7 +42,7 @@ from lookalike.job import (
     batches_of,
     begin,
     build_network,
-    cached_inputs,
+    cached_view,
     inputs_of,
     run_whole,
     set_closed_form,
@@ -303,8 +303,7 @@ def _embed_test(job: Job, tail: Tail, start: Embedder) -> tuple[NDArray[np.float
     share = test.rows(range(*job.processes.share(len(test))))
     with job.timed("test"):
         if job.mode == "frozen":
-            cached = torch.from_numpy(np.array(cached_inputs(job, tail, test)[:, 0])).to(job.fabric.device)
-            pooled = tail.pooled(cached)
+            pooled = torch.from_numpy(np.array(cached_view(job, tail, test)(0))).to(job.fabric.device)
             with torch.inference_mode():
                 first, second = (model.project(pooled).cpu().numpy() for model in (start, tail.embedder))
             return first, second

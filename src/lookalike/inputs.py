@@ -6,12 +6,12 @@ The three training modes differ only in how much of the network has been run bef
 |----------|-----------------------------------|---------------------------------------------|
 | finetune | nothing                           | the whole network on augmented pictures     |
 | partial  | activations after `cut` stages    | the other stages, pooling, projection       |
-| frozen   | average and maximum of the maps   | the rest of the pooling, the projection     |
+| frozen   | the pooled vector                 | the projection                              |
 
 `Tail` is the part of the network behind the cache; `Inputs` yields what that part takes.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,7 +26,6 @@ from lookalike.data.images import ImageDataset
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import TrainTransform, test_transform
 from lookalike.embedding import decoding_workers
-from lookalike.models import pooling
 from lookalike.models.embedder import Embedder
 from lookalike.settings import Mode
 
@@ -48,12 +47,7 @@ class Tail:
 
     def pooled(self, inputs: Tensor) -> Tensor:
         """The vector u (B, pooled_dim) that the projection sees."""
-        if self.mode != "frozen":
-            return self.embedder.pool(self.feature_maps(inputs))
-        config = self.embedder.config
-        if config.pooling not in pooling.FROM_BOTH:
-            return inputs
-        return pooling.normed(pooling.from_average_and_maximum(inputs, config.pooling), config.norm)
+        return inputs if self.mode == "frozen" else self.embedder.pool(self.feature_maps(inputs))
 
     def embed(self, inputs: Tensor) -> Tensor:
         """Raw embeddings (B, embedding_dim)."""
@@ -88,8 +82,11 @@ class Inputs(Protocol):
 
     def __len__(self) -> int: ...
 
-    def batches(self, rows: Iterable[list[int]], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """For each list of rows of an epoch: augmented inputs and their labels."""
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch, from 1, whose augmentation `batches` draws."""
+
+    def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
+        """For each list of rows: augmented inputs and their labels."""
 
     def whole(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
         """Each input from row `first` to before `end` once, in order, not augmented."""
@@ -99,37 +96,61 @@ class Inputs(Protocol):
 
 
 class CachedInputs:
-    """Rows of an array (N, views, ...) that was computed once; view 0 is the picture as it is."""
+    """Rows of arrays (N, ...) that were computed once: one for each view of the pictures.
+
+    View 0 is the picture as it is, and what the first epoch learns from. Each further epoch has one view more
+    to draw from until all are there, so training begins before the second is made.
+
+    Args:
+        view: gives the array of a view, and makes it if need be.
+        views: how many there are.
+        rows: of the arrays, one for each picture of `table`.
+    """
 
     def __init__(
         self,
-        array: NDArray[np.generic],
+        view: Callable[[int], NDArray[np.generic]],
         table: LabeledImages,
         rows: NDArray[np.int64],
         *,
-        seed: int,
+        views: int = 1,
+        seed: int = 0,
         block: int = 256,
     ) -> None:
-        self.array = array.view(np.ndarray)  # a memory map as such looks twice at each result
+        self.view, self.views = view, views
         self.rows, self.seed, self.block = rows, seed, block
         self.table = table
         self.labels = torch.from_numpy(table.labels.copy())
+        self.set_epoch(1)
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def batches(self, rows: Iterable[list[int]], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def set_epoch(self, epoch: int) -> None:
         """See `Inputs`; the view of each picture is drawn from (seed, epoch)."""
-        generator = np.random.default_rng([self.seed, epoch])
-        views = generator.integers(self.array.shape[1], size=len(self))
+        self._arrays = [self.view(number) for number in range(min(epoch, self.views))]
+        self._drawn = np.random.default_rng([self.seed, epoch]).integers(len(self._arrays), size=len(self))
+
+    def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
+        """See `Inputs`."""
         for batch in rows:
-            yield torch.from_numpy(self.array[self.rows[batch], views[batch]]), self.labels[batch]
+            yield torch.from_numpy(self._take(np.array(batch))), self.labels[batch]
+
+    def _take(self, batch: NDArray[np.int64]) -> NDArray[np.generic]:
+        rows = self.rows[batch]
+        if len(self._arrays) == 1:
+            return np.take(self._arrays[0], rows, axis=0)
+        drawn, (first, *_) = self._drawn[batch], self._arrays
+        taken = np.empty((len(batch), *first.shape[1:]), dtype=first.dtype)
+        for number, array in enumerate(self._arrays):
+            taken[drawn == number] = array[rows[drawn == number]]
+        return taken
 
     def whole(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
         """See `Inputs`."""
         rows = self.rows[first:end]
         for start in range(0, len(rows), self.block):
-            yield torch.from_numpy(self.array[rows[start : start + self.block], 0])
+            yield torch.from_numpy(np.take(self.view(0), rows[start : start + self.block], axis=0))
 
     def names(self, rows: list[int]) -> list[str]:
         """See `Inputs`."""
@@ -160,9 +181,12 @@ class PictureInputs:
     def __len__(self) -> int:
         return len(self.table)
 
-    def batches(self, rows: Iterable[list[int]], epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def set_epoch(self, epoch: int) -> None:
         """See `Inputs`; augmentation is drawn from (seed, epoch, row)."""
         self._augmented.set_epoch(epoch)
+
+    def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
+        """See `Inputs`."""
         return self._loaders[0].batches(rows)
 
     def whole(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:

@@ -20,7 +20,7 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lookalike.cache import cached_outputs, weight_digest
+from lookalike.cache import CachedViews, cached_rows, weight_digest
 from lookalike.checks import look_up
 from lookalike.data.samplers import BalancedBatches, RandomBatches
 from lookalike.data.splits import Parts
@@ -48,8 +48,8 @@ Network = TypeVar("Network", bound=nn.Module)
 class Job:
     """What stays the same while a run goes on; `seconds` grows phase by phase.
 
-    `arrays` holds the opened caches by the digest of their table: what never trains has one result for a
-    whole run, so pictures and weights are hashed once, not for each part and again for the refit.
+    `views` holds the opened caches by the digest of their table: what never trains has one result for a whole
+    run, so pictures and weights are hashed once, not for each part and again for the refit.
     """
 
     experiment: Experiment
@@ -60,7 +60,7 @@ class Job:
     start_from: Path | None = None
     cut: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
-    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    views: dict[str, Callable[[int], NDArray[Any]]] = field(default_factory=dict)
 
     @property
     def mode(self) -> Mode:
@@ -133,67 +133,84 @@ def inputs_of(job: Job, tail: Tail, table: LabeledImages) -> Inputs:
         return PictureInputs(table, transform, seed=job.experiment.seed, workers=job.experiment.data.workers)
     known = job.parts.fit
     whole = known if set(table.paths) <= set(known.paths) else table  # test classes, where these select
-    array = cached_inputs(job, tail, whole)
     place = {path: row for row, path in enumerate(whole.paths)}
     return CachedInputs(
-        array, table, np.array([place[path] for path in table.paths]), seed=job.experiment.seed
+        cached_view(job, tail, whole),
+        table,
+        np.array([place[path] for path in table.paths]),
+        views=job.experiment.train.views if job.mode == "partial" else 1,
+        seed=job.experiment.seed,
     )
 
 
-def cached_inputs(job: Job, tail: Tail, table: LabeledImages) -> NDArray[Any]:
-    """What the part of the network that never trains makes of every picture: (N, views, ...).
-
-    In mode frozen that is average and maximum of the maps, so that one pass over the pictures serves every
-    pooling and every norm (`Tail.pooled` does the rest); with k_max it is the pooled vector itself.
-    """
+def cached_view(job: Job, tail: Tail, table: LabeledImages) -> Callable[[int], NDArray[Any]]:
+    """What the part of the network that never trains makes of a view of every picture, (N, ...)."""
     digest = table.digest()
-    if digest not in job.arrays:
-        job.arrays[digest] = _cached_inputs(job, tail.embedder.eval(), table)
-    return job.arrays[digest]
+    if digest not in job.views:
+        view = (_stem_view if job.mode == "partial" else _pooled_view)(job, tail.embedder.eval(), table)
+
+        def leading_process_first(number: int) -> NDArray[Any]:
+            if not job.leads:
+                job.fabric.barrier()
+            with job.timed("embedding"):
+                array = view(number)
+            if job.leads:
+                job.fabric.barrier()  # the others find the cache full
+            return array
+
+        job.views[digest] = cache(leading_process_first)
+    return job.views[digest]
 
 
-def _cached_inputs(job: Job, embedder: Embedder, table: LabeledImages) -> NDArray[Any]:
-    if job.mode == "partial":
-        stem = embedder.stem_until(job.cut)
-        outputs = _lazily(stem, lambda fast, images: fast(images))
-        return _cached(job, embedder, table, outputs, {"weights": weight_digest([stem]), "cut": job.cut})
-    config, weights = embedder.config, weight_digest([embedder.backbone])
+def _stem_view(job: Job, embedder: Embedder, table: LabeledImages) -> Callable[[int], NDArray[Any]]:
+    """Activations after the first stages, in half precision."""
+    stem = embedder.stem_until(job.cut)
+    outputs = _lazily(stem, lambda fast, images: fast(images))
+    key = {"weights": weight_digest([stem]), "cut": job.cut}
+    return _views(job, embedder, table, outputs, key, np.float16, "first stages").view
+
+
+def _pooled_view(job: Job, embedder: Embedder, table: LabeledImages) -> Callable[[int], NDArray[Any]]:
+    """Pooled vectors; one pass over the pictures serves every pooling but k_max, and every norm."""
+    config, phase = embedder.config, "embedding pictures"
+    key: dict[str, Any] = {"weights": weight_digest([embedder.backbone])}
     if config.pooling not in pooling.FROM_BOTH:
         outputs = _lazily(embedder, lambda fast, images: fast.pool(fast.feature_maps(images)))
-        how = [config.pooling, config.k, config.norm]
-        return _cached(job, embedder, table, outputs, {"weights": weights, "pooling": how})
+        key["pooling"] = [config.pooling, config.k, config.norm]
+        return _views(job, embedder, table, outputs, key, np.float32, phase).view
     outputs = _lazily(embedder, lambda fast, images: pooling.average_and_maximum(fast.feature_maps(images)))
-    return _cached(job, embedder, table, outputs, {"weights": weights, "pooling": "average, maximum"})
+    views = _views(job, embedder, table, outputs, key, np.float32, phase)
+
+    def pooled(both_BG: Tensor) -> Tensor:
+        return pooling.normed(pooling.from_average_and_maximum(both_BG, config.pooling), config.norm)
+
+    return lambda number: cached_rows(
+        pooled, views.view(number), {"pooled": [views.key_of(number), config.pooling, config.norm]}
+    )
 
 
-def _cached(
+def _views(
     job: Job,
     embedder: Embedder,
     table: LabeledImages,
     outputs: Callable[[Tensor], Tensor],
     key: dict[str, Any],
-) -> NDArray[Any]:
-    settings, partial = job.experiment.train, job.mode == "partial"
-    if not job.leads:
-        job.fabric.barrier()  # the leading process fills the cache, the others find it full
-    with job.timed("embedding"):
-        array = cached_outputs(
-            outputs,
-            table,
-            train_transform_of(job, embedder),
-            key=key,
-            views=settings.views if partial else 1,
-            seed=job.experiment.seed,
-            dtype=np.float16 if partial else np.float32,
-            batch_size=64,
-            workers=job.experiment.data.workers,
-            device=job.fabric.device,
-            progress=job.progress,
-            phase="first stages" if partial else "embedding pictures",
-        )
-    if job.leads:
-        job.fabric.barrier()
-    return array
+    dtype: type[np.floating[Any]],
+    phase: str,
+) -> CachedViews:
+    return CachedViews(
+        outputs,
+        table,
+        train_transform_of(job, embedder),
+        key=key,
+        seed=job.experiment.seed,
+        dtype=dtype,
+        batch_size=64,
+        workers=job.experiment.data.workers,
+        device=job.fabric.device,
+        progress=job.progress,
+        phase=phase,
+    )
 
 
 def _lazily(module: Network, use: Callable[[Network, Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

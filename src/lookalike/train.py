@@ -107,6 +107,7 @@ def train(
         factor = lr_factor(settings.schedule, epoch=epoch, epochs=epochs, metrics=watched)
         optimizers.scale_rates(factor)
         batches.set_epoch(epoch)
+        inputs.set_epoch(epoch)
         if settings.warmup_forgets and _warms_up(settings, epoch - 1) and not _warms_up(settings, epoch):
             optimizers.forget([*model.parameters(), *loss.parameters()])
         with torch.random.fork_rng(), progress.phase(f"epoch {epoch} of {epochs}", len(batches)) as phase:
@@ -114,7 +115,7 @@ def train(
             _set_modes(tail, loss, settings, warming=_warms_up(settings, epoch))
             total, steps = 0.0, 0
             rows = [list(batch) for batch in batches]
-            for step, (batch, labels) in enumerate(inputs.batches(rows, epoch), start=1):
+            for step, (batch, labels) in enumerate(inputs.batches(rows), start=1):
                 value = float(_step(tail, loss, batch, labels, fabric))
                 if not math.isfinite(value):
                     raise TrainingError(

@@ -1,0 +1,29 @@
+"""A job without the command line, for benchmarks that call its parts one by one."""
+
+from pathlib import Path
+
+import numpy as np
+from lightning_fabric import Fabric
+
+from lookalike.data.images import picture_size
+from lookalike.data.splits import Parts
+from lookalike.data.table import LabeledImages
+from lookalike.experiment import Experiment
+from lookalike.job import Job
+from lookalike.models.backbones import describe
+from lookalike.progress import Progress
+from lookalike.runs import RunFolder
+
+
+def job_of(table: LabeledImages, settings: list[str], folder: Path, parts: Parts | None = None) -> Job:
+    """A silent job on one CPU with these settings; `parts` None: the split that the settings draw."""
+    experiment = Experiment().override(settings).check()
+    parts = parts or experiment.cut(table)
+    sides = [min(picture_size(table.file(row))) for row in np.linspace(0, len(table) - 1, 20).astype(int)]
+    experiment = experiment.resolve(
+        gpu=False,
+        picture_size=int(np.median(sides)),
+        backbone_size=describe(experiment.model.backbone).preprocessing.size,
+        pictures=len(parts.train),
+    )
+    return Job(experiment, parts, RunFolder(folder), Fabric(accelerator="cpu", devices=1), Progress())
