@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from torch import Generator, Tensor, nn
 from torch.func import functional_call
 
@@ -40,6 +38,9 @@ def spherical_kmeans(
 
     An empty cluster gets the vector that is farthest from its own center, among clusters of two or more.
     """
+    from sklearn.cluster import KMeans  # 95 MB of memory and most of a second, which other losses do without
+    from sklearn.exceptions import ConvergenceWarning
+
     with warnings.catch_warnings():  # of fewer distinct vectors than clusters, which is handled below
         warnings.simplefilter("ignore", ConvergenceWarning)
         start = "k-means++" if start_KD is None else start_KD

@@ -2,7 +2,8 @@
 
 They have no proxies and take the same two arguments as all others. The settings are those of the papers, or
 of the code that the proxy papers measured themselves against. `FromPML` lets any other loss of that package
-into our training; `AsPML` lets ours into that package's loops and trainers.
+into our training; `AsPML` lets ours into that package's loops and trainers. The package loads scipy (65 MB in
+all), so each loss imports it when it is built.
 
 Sources: Wang et al., "Multi-Similarity Loss", CVPR 2019; Wu et al., "Sampling Matters in Deep Embedding
 Learning" (margin), ICCV 2017; Schroff et al., "FaceNet" (semi-hard triplets), CVPR 2015; Hadsell et al.,
@@ -16,7 +17,6 @@ import warnings
 from abc import ABC
 
 import torch
-from pytorch_metric_learning import distances, losses, miners
 from torch import Generator, Tensor, nn
 
 from lookalike.checks import check_at_least, check_choice, check_positive
@@ -85,6 +85,8 @@ class MultiSimilarity(PairLoss):
         epsilon: float = 0.1,
         generator: Generator | None = None,
     ) -> None:
+        from pytorch_metric_learning import losses, miners
+
         check_positive("alpha", alpha)
         check_positive("beta", beta)
         super().__init__(
@@ -118,6 +120,8 @@ class Margin(PairLoss):
         sampling: str = "distance_weighted",
         generator: Generator | None = None,
     ) -> None:
+        from pytorch_metric_learning import losses, miners
+
         check_choice("sampling", sampling, ("distance_weighted", "all"))
         super().__init__(
             num_classes,
@@ -141,6 +145,8 @@ class TripletSemihard(PairLoss):
         margin: float = 0.1,
         generator: Generator | None = None,
     ) -> None:
+        from pytorch_metric_learning import losses, miners
+
         check_positive("margin", margin)
         super().__init__(
             num_classes,
@@ -161,6 +167,8 @@ class Triplet(PairLoss):
         margin: float = 0.2,
         generator: Generator | None = None,
     ) -> None:
+        from pytorch_metric_learning import losses
+
         check_positive("margin", margin)
         super().__init__(num_classes, embedding_dim, loss=losses.TripletMarginLoss(margin=margin))
 
@@ -177,6 +185,8 @@ class Contrastive(PairLoss):
         negative_margin: float = 0.5,
         generator: Generator | None = None,
     ) -> None:
+        from pytorch_metric_learning import losses
+
         loss = losses.ContrastiveLoss(pos_margin=positive_margin, neg_margin=negative_margin)
         super().__init__(num_classes, embedding_dim, loss=loss)
 
@@ -209,6 +219,8 @@ class NPairs(PairLoss):
         l2_weight: float = 0.005,
         generator: Generator | None = None,
     ) -> None:
+        from pytorch_metric_learning import distances, losses
+
         check_at_least("l2_weight", l2_weight, 0)
         loss = losses.NPairsLoss(distance=distances.DotProductSimilarity(normalize_embeddings=False))
         super().__init__(num_classes, embedding_dim, loss=LengthPenalty(loss, l2_weight), normalized=False)
@@ -229,6 +241,8 @@ class LiftedStructure(PairLoss):
         positive_margin: float = 0.0,
         generator: Generator | None = None,
     ) -> None:
+        from pytorch_metric_learning import losses
+
         loss = losses.LiftedStructureLoss(neg_margin=negative_margin, pos_margin=positive_margin)
         super().__init__(num_classes, embedding_dim, loss=loss)
 
@@ -256,6 +270,8 @@ class RankedList(PairLoss):
         imbalance: float = 0.5,
         generator: Generator | None = None,
     ) -> None:
+        from pytorch_metric_learning import losses
+
         with (
             warnings.catch_warnings()
         ):  # of temperatures above 5; the paper's is 10, and exp(10 * 1.2) is safe
