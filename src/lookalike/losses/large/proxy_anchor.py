@@ -57,7 +57,8 @@ def proxy_anchor_in_chunks(
             own_logits_B, own_inverse_B = own.sims_BN[:, 0] * scale, own.inverse_BN[:, 0]
         to_unit_BD = torch.empty_like(unit_BD) if want_unit else None
         to_proxies_CD = torch.empty_like(proxies_CD) if want_proxies else None
-        pull, own_slopes_B = _pull(own_logits_B, labels_B, margin=margin, scale=scale, total=total)
+        seats = len(proxies_CD) if part.processes is None else total  # labels are below this
+        pull, own_slopes_B = _pull(own_logits_B, labels_B, margin=margin, scale=scale, seats=seats)
         push = _push(
             unit_BD, proxies_CD, own_entries, own_logits_B, own_slopes_B * own_inverse_B,
             to_unit_BD, to_proxies_CD, logits_CB, inverse_C,
@@ -79,12 +80,12 @@ def _logits(
 
 
 def _pull(
-    own_logits_B: Tensor, labels_B: Tensor, *, margin: float, scale: float, total: int
+    own_logits_B: Tensor, labels_B: Tensor, *, margin: float, scale: float, seats: int
 ) -> tuple[Tensor, Tensor]:
     """Mean over the classes present of log(1 + sum exp(scale*margin - own logits)), and its slope by the own
-    cosines."""
+    cosines; `seats` is above every label."""
     logits_B = torch.rsub(own_logits_B, scale * margin)
-    shift_C = logits_B.new_zeros(total)  # at least the 0 of log(1 +
+    shift_C = logits_B.new_zeros(seats)  # at least the 0 of log(1 +
     if fits_exponent(scale * (1 + abs(margin)), len(labels_B), logits_B.dtype):
         sums_C = torch.zeros_like(shift_C).index_add_(0, labels_B, logits_B.exp_())
         present, values_C = sums_C.count_nonzero().to(sums_C.dtype), sums_C.log1p()
