@@ -10,7 +10,7 @@ sparse, bfloat16 momentum   the same with first_moment="bfloat16"
 ... beside torch's AdamW    the same with an optimizer of torch's for the embeddings, as a network would have
 sparse, no momentum         the same as sparse with betas=(0, 0.999)
 
-then two short runs, with bfloat16 momentum and without momentum: NormSoftmax over a million synthetic classes.
+then short runs with the three kinds of momentum: NormSoftmax over a million synthetic classes.
 Class c has a random center; samples are centers plus noise of 0.7 their length, turned by a fixed random
 matrix. Proxies start at random and only they learn, with a twentieth of the classes a step; each class that is
 trained comes up twice. They print the share of fresh samples of such classes whose nearest proxy of all is
@@ -37,7 +37,11 @@ FORMS: dict[str, dict[str, Any]] = {
     "sparse, bfloat16 momentum, beside torch's AdamW": {"second_moment": "row", "first_moment": "bfloat16"},
     "sparse, no momentum": {"second_moment": "row", "betas": (0.0, 0.999)},
 }
-RUNS = {"run, bfloat16 momentum": "sparse, bfloat16 momentum", "run, no momentum": "sparse, no momentum"}
+RUNS = {
+    "run": "sparse",
+    "run, bfloat16 momentum": "sparse, bfloat16 momentum",
+    "run, no momentum": "sparse, no momentum",
+}
 ROUNDING = "rounding"
 
 
