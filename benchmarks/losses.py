@@ -168,10 +168,12 @@ def make(name: str, classes: int, forms: list[str], device: str = "cpu") -> dict
         with torch.no_grad():
             loss(embeddings, labels)  # groups its classes once
 
+    settings_of = [vars(module) for module in loss.modules()]
+
     def of_form(form: str) -> Step:
         def step() -> None:
-            for module in loss.modules():
-                module.form = form
+            for settings in settings_of:
+                settings["form"] = form
             embeddings.grad = None
             for parameter in parameters:
                 parameter.grad = None
