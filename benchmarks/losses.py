@@ -1,6 +1,6 @@
 """Losses side by side: three bare matrix products, our chunked and dense forms, and pytorch-metric-learning.
 
-    python -m benchmarks.losses [--short] [--rounds N] [--threads N] [--markdown]
+    python -m benchmarks.losses [--short] [--rounds N] [--threads N] [--device cuda]
 
 Forward and backward of 180 embeddings of dimension 512 against C = 100, 11,318 and 100,000 classes, float32.
 For each loss and C one process makes all contenders and alternates between them, round by round; the median
@@ -13,7 +13,7 @@ peer     pytorch-metric-learning's loss with the same settings, where it has one
 
 Both the wall clock and the CPU seconds of the process are taken: on a machine that others use too, read the
 CPU seconds of one thread. Memory is measured in processes of their own: the growth of the peak while one step
-runs, less the two gradients that any form has to hand over.
+runs, less the two gradients that any form has to hand over; on a GPU of its own memory, as torch counts it.
 """
 
 import argparse
@@ -54,15 +54,16 @@ def main() -> None:
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--only", nargs="*", default=list(CASES))
     parser.add_argument("--sizes", nargs="*", type=int)
     parser.add_argument("--worker", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        print(json.dumps(work(*options.worker, rounds=options.rounds)))
+        print(json.dumps(work(*options.worker, rounds=options.rounds, device=options.device)))
         return
     sizes = options.sizes or (SHORT_SIZES if options.short else SIZES)
-    print(f"{platform.processor() or platform.machine()}, {options.threads} threads, B {BATCH}, D {DIM}")
+    print(f"{hardware(options.device)}, {options.threads} threads, B {BATCH}, D {DIM}")
     print(
         "| loss | C | floor ms | ours | bounded | dense | peer "
         "| ours CPU | bounded CPU | dense CPU | peer CPU "
@@ -72,6 +73,15 @@ def main() -> None:
     for name in options.only:
         for classes in sizes:
             print(row(name, classes, options), flush=True)
+
+
+def hardware(device: str) -> str:
+    """What computes."""
+    if device == "cpu":
+        return platform.processor() or platform.machine()
+    import torch
+
+    return torch.cuda.get_device_name()
 
 
 def row(name: str, classes: int, options: argparse.Namespace) -> str:
@@ -98,6 +108,7 @@ def row(name: str, classes: int, options: argparse.Namespace) -> str:
 def start(what: str, name: str, classes: int, form: str, options: argparse.Namespace) -> dict[str, Any]:
     """Runs a worker process and returns what it measured."""
     command = [sys.executable, "-m", "benchmarks.losses", "--worker", what, name, str(classes), form]
+    command += ["--device", options.device]
     if options.rounds:
         command += ["--rounds", str(options.rounds)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads)}
@@ -106,19 +117,21 @@ def start(what: str, name: str, classes: int, form: str, options: argparse.Names
     return result
 
 
-def work(what: str, name: str, classes: str, form: str, *, rounds: int | None) -> dict[str, Any]:
+def work(what: str, name: str, classes: str, form: str, *, rounds: int | None, device: str) -> dict[str, Any]:
     """In the worker: the times of all contenders, or the memory of one step of one."""
     warnings.simplefilter("ignore")
     if what == "memory":
-        return {"bytes": step_memory(name, int(classes), form)}
-    contenders = make(name, int(classes), ["floor", "ours", "bounded", "dense", "peer"])
+        return {"bytes": step_memory(name, int(classes), form, device)}
+    contenders = make(name, int(classes), ["floor", "ours", "bounded", "dense", "peer"], device)
     spent: dict[str, list[tuple[float, float]]] = {key: [] for key in contenders}
     for step in contenders.values():
         step()
+    wait(device)
     for _ in range(rounds or ROUNDS.get(int(classes), 5)):
         for key, step in contenders.items():
             wall, cpu = time.perf_counter(), time.process_time()
             step()
+            wait(device)
             spent[key].append((time.perf_counter() - wall, time.process_time() - cpu))
     return {
         key: {clock: statistics.median(t[at] for t in times) for at, clock in enumerate(("wall", "cpu"))}
@@ -126,7 +139,15 @@ def work(what: str, name: str, classes: str, form: str, *, rounds: int | None) -
     }
 
 
-def make(name: str, classes: int, forms: list[str]) -> dict[str, Step]:
+def wait(device: str) -> None:
+    """Until the device has done what it was given."""
+    if device != "cpu":
+        import torch
+
+        torch.cuda.synchronize()
+
+
+def make(name: str, classes: int, forms: list[str], device: str = "cpu") -> dict[str, Step]:
     """The contenders, each a function that runs forward and backward once."""
     import torch
     from torch import Tensor
@@ -135,22 +156,24 @@ def make(name: str, classes: int, forms: list[str]) -> dict[str, Step]:
 
     torch.manual_seed(0)
     kind, settings = CASES[name]
-    embeddings = torch.randn(BATCH, DIM, requires_grad=True)
-    labels = torch.randint(0, classes, (BATCH,))
+    embeddings = torch.randn(BATCH, DIM, device=device, requires_grad=True)
+    labels = torch.randint(0, classes, (BATCH,), device=device)
     loss = LOSSES[kind](
         classes,
         DIM,
         **{**settings, "coarse": (min(100, classes // 2),)} if kind == "hierarchical" else settings,
-    )
+    ).to(device)
     parameters = list(loss.parameters())
     if kind == "hierarchical":
         with torch.no_grad():
             loss(embeddings, labels)  # groups its classes once
 
+    settings_of = [vars(module) for module in loss.modules()]
+
     def of_form(form: str) -> Step:
         def step() -> None:
-            for module in loss.modules():
-                module.form = form
+            for settings in settings_of:
+                settings["form"] = form
             embeddings.grad = None
             for parameter in parameters:
                 parameter.grad = None
@@ -161,8 +184,8 @@ def make(name: str, classes: int, forms: list[str]) -> dict[str, Step]:
     def floor() -> Step:
         x = embeddings.detach()
         levels = [p.detach() for p in parameters]
-        weights = [torch.randn(BATCH, len(p)) for p in levels]
-        buffers = [torch.empty(BATCH, len(p)) for p in levels]
+        weights = [torch.randn(BATCH, len(p), device=device) for p in levels]
+        buffers = [torch.empty(BATCH, len(p), device=device) for p in levels]
 
         def step() -> None:
             for p, w, sims in zip(levels, weights, buffers, strict=True):
@@ -185,7 +208,7 @@ def make(name: str, classes: int, forms: list[str]) -> dict[str, Step]:
         return step
 
     def peer() -> Step:
-        theirs = pml(name, classes)
+        theirs = pml(name, classes).to(device)
         theirs_parameters = list(theirs.parameters())
 
         def step() -> None:
@@ -224,15 +247,20 @@ def pml(name: str, classes: int) -> Any:
     return losses.SoftTripleLoss(classes, DIM, centers_per_class=2, la=20, gamma=0.1, margin=0.01)
 
 
-def step_memory(name: str, classes: int, form: str) -> int:
+def step_memory(name: str, classes: int, form: str, device: str) -> int:
     """Growth of the peak during one step, less the gradients of embeddings and proxies."""
-    make(name, 100, [form])[form]()  # libraries and their buffers, at a small size
-    contenders = make(name, classes, [form])
+    import torch
+
+    make(name, 100, [form], device)[form]()  # libraries and their buffers, at a small size
+    contenders = make(name, classes, [form], device)
     per_class = CASES[name][1].get("centers_per_class", 1)
-    reset_peak()
-    before = peak_bytes()
+    reset, peak = reset_peak, peak_bytes
+    if device != "cpu":
+        reset, peak = torch.cuda.reset_peak_memory_stats, torch.cuda.max_memory_allocated
+    reset()
+    before = peak()
     contenders[form]()
-    return max(0, peak_bytes() - before - 4 * DIM * (BATCH + classes * per_class))
+    return max(0, peak() - before - 4 * DIM * (BATCH + classes * per_class))
 
 
 if __name__ == "__main__":

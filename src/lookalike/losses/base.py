@@ -21,7 +21,6 @@ import torch
 from torch import Generator, Tensor, nn
 
 from lookalike.checks import check_at_least, check_batch, check_choice, look_up
-from lookalike.losses.large.classes import WHOLE, Part
 
 
 def unit_rows(x_ND: Tensor) -> Tensor:
@@ -70,7 +69,6 @@ PROXY_INITS: dict[str, Callable[[int, int, int, Generator | None], Tensor]] = {
     "class_mean": lambda draw, rows, dim, g: _normal(1, draw, dim, g),
 }
 ROWS_DRAWN = 2**16
-
 
 CHUNKED_FROM = 2**13
 """Similarities in a batch from which chunked forms are faster: about 90 samples and 90 proxies."""
@@ -236,16 +234,3 @@ class ProxyLoss(MetricLoss):
     def extra_repr(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
         return f"{self.num_classes}, {self.embedding_dim}, {settings}"
-
-
-class ChunkedProxyLoss(ProxyLoss):
-    """A loss with proxies that can go through the classes in chunks, or see only some of them."""
-
-    def of_checked(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        if self.in_chunks(embeddings):
-            return self.chunked(embeddings, self.proxies, labels)
-        return super().of_checked(embeddings, labels)
-
-    @abstractmethod
-    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
-        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""

@@ -23,6 +23,8 @@ from torch.func import functional_call
 from lookalike.checks import check_at_least, check_choice
 from lookalike.errors import ArgumentError
 from lookalike.losses.base import MetricLoss, ProxyLoss, unit_rows
+from lookalike.losses.chunked import ChunkedProxyLoss
+from lookalike.losses.large.gradients import loss_with_gradients, weighted
 from lookalike.losses.levels import chain, group_means, level_sizes, one_a_level
 from lookalike.losses.tree import Tree, build_tree
 from lookalike.losses.wrapping import Base, build_base, class_and_settings
@@ -165,19 +167,31 @@ class HierarchicalProxyLoss(MetricLoss):
             if since >= 0 and since % self.update_every == 0:
                 self._regroup()
             self.iteration += 1
-        value = self.level_weights[0] * self.proxy_loss.of_checked(embeddings, labels)
-        if not self.grouped:
-            return value
+        levels = self._labeled_levels(labels)
+        if self.proxy_loss.in_chunks(embeddings):
+            computes = [
+                weighted(level.computation(labels), weight)
+                for weight, level, _, labels in levels
+                if isinstance(level, ChunkedProxyLoss)
+            ]
+            if len(computes) == len(levels):
+                return loss_with_gradients(computes, embeddings, [proxies for _, _, proxies, _ in levels])
+        terms = [
+            weight * functional_call(level, {"proxies": proxies}, (embeddings, labels))
+            for weight, level, proxies, labels in levels
+        ]
+        return torch.stack(terms).sum()
+
+    def _labeled_levels(self, labels: Tensor) -> list[tuple[float, ProxyLoss, Tensor, Tensor]]:
+        """Weight, loss, proxies and the batch's labels of each level that counts so far."""
         proxies: Tensor = self.proxies
-        for depth, level, parent in self._coarse_levels():
+        levels = [(self.level_weights[0], self.proxy_loss, proxies, labels)]
+        for depth, level, parent in self._coarse_levels() if self.grouped else ():
+            means = self.coarse_mode == "means"
+            proxies = group_means(proxies, parent, level.num_classes) if means else level.proxies
             labels = parent[labels]
-            if self.coarse_mode == "means":
-                proxies = group_means(proxies, parent, level.num_classes)
-                term = functional_call(level, {"proxies": proxies}, (embeddings, labels))
-            else:
-                term = level.of_checked(embeddings, labels)
-            value = value + self.level_weights[depth] * term
-        return value
+            levels.append((self.level_weights[depth], level, proxies, labels))
+        return levels
 
     @property
     def grouped(self) -> bool:

@@ -13,8 +13,9 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from lookalike.checks import check_at_least, check_between, check_positive
-from lookalike.losses.base import ChunkedProxyLoss
+from lookalike.losses.chunked import ChunkedProxyLoss
 from lookalike.losses.large.classes import WHOLE, Part
+from lookalike.losses.large.gradients import Compute
 from lookalike.losses.large.softmax import Softmax, softmax_in_chunks
 
 
@@ -69,9 +70,9 @@ class CosFace(ChunkedProxyLoss):
     def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
         return cos_face(similarities, labels, margin=self.margin, scale=self.scale)
 
-    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
+    def computation(self, labels: Tensor, part: Part = WHOLE) -> Compute:
         settings = Softmax(self.scale, own_margin=self.margin)
-        return softmax_in_chunks(embeddings, proxies, labels, settings, part)
+        return softmax_in_chunks(labels, settings, part)
 
 
 class ArcFace(ChunkedProxyLoss):
@@ -102,6 +103,6 @@ class ArcFace(ChunkedProxyLoss):
     def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
         return arc_face(similarities, labels, margin=self.margin, scale=self.scale)
 
-    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
+    def computation(self, labels: Tensor, part: Part = WHOLE) -> Compute:
         settings = Softmax(self.scale, move_own=lambda own_B: moved_by_angle(own_B, self.margin))
-        return softmax_in_chunks(embeddings, proxies, labels, settings, part)
+        return softmax_in_chunks(labels, settings, part)

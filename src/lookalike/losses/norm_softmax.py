@@ -7,8 +7,9 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from lookalike.checks import check_positive
-from lookalike.losses.base import ChunkedProxyLoss
+from lookalike.losses.chunked import ChunkedProxyLoss
 from lookalike.losses.large.classes import WHOLE, Part
+from lookalike.losses.large.gradients import Compute
 from lookalike.losses.large.softmax import Softmax, softmax_in_chunks
 
 
@@ -44,5 +45,5 @@ class NormSoftmax(ChunkedProxyLoss):
     def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
         return norm_softmax(similarities, labels, temperature=self.temperature)
 
-    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
-        return softmax_in_chunks(embeddings, proxies, labels, Softmax(1 / self.temperature), part)
+    def computation(self, labels: Tensor, part: Part = WHOLE) -> Compute:
+        return softmax_in_chunks(labels, Softmax(1 / self.temperature), part)

@@ -8,8 +8,9 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from lookalike.checks import check_positive
-from lookalike.losses.base import ChunkedProxyLoss
+from lookalike.losses.chunked import ChunkedProxyLoss
 from lookalike.losses.large.classes import WHOLE, Part
+from lookalike.losses.large.gradients import Compute
 from lookalike.losses.large.proxy_anchor import proxy_anchor_in_chunks
 
 
@@ -61,7 +62,5 @@ class ProxyAnchor(ChunkedProxyLoss):
     def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
         return proxy_anchor(similarities, labels, margin=self.margin, scale=self.scale)
 
-    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
-        return proxy_anchor_in_chunks(
-            embeddings, proxies, labels, margin=self.margin, scale=self.scale, part=part
-        )
+    def computation(self, labels: Tensor, part: Part = WHOLE) -> Compute:
+        return proxy_anchor_in_chunks(labels, margin=self.margin, scale=self.scale, part=part)

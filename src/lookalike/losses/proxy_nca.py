@@ -13,8 +13,9 @@ from torch.nn import functional as F
 
 from lookalike.checks import check_between, check_positive
 from lookalike.errors import ArgumentError
-from lookalike.losses.base import ChunkedProxyLoss
+from lookalike.losses.chunked import ChunkedProxyLoss
 from lookalike.losses.large.classes import WHOLE, Part
+from lookalike.losses.large.gradients import Compute
 from lookalike.losses.large.softmax import Softmax, softmax_in_chunks
 
 
@@ -87,11 +88,11 @@ class ProxyNCA(ChunkedProxyLoss):
             label_smoothing=self.label_smoothing,
         )
 
-    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
+    def computation(self, labels: Tensor, part: Part = WHOLE) -> Compute:
         settings = Softmax(
             2 / self.temperature, include_own=self.include_positive, label_smoothing=self.label_smoothing
         )
-        return softmax_in_chunks(embeddings, proxies, labels, settings, part)
+        return softmax_in_chunks(labels, settings, part)
 
 
 class ProxyNCAPlusPlus(ChunkedProxyLoss):
@@ -122,5 +123,5 @@ class ProxyNCAPlusPlus(ChunkedProxyLoss):
     def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
         return proxy_nca(similarities, labels, temperature=self.temperature)
 
-    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
-        return softmax_in_chunks(embeddings, proxies, labels, Softmax(2 / self.temperature), part)
+    def computation(self, labels: Tensor, part: Part = WHOLE) -> Compute:
+        return softmax_in_chunks(labels, Softmax(2 / self.temperature), part)

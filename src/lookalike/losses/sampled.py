@@ -25,7 +25,8 @@ from torch.nn import functional as F
 
 from lookalike.checks import check_between
 from lookalike.errors import ArgumentError
-from lookalike.losses.base import ChunkedProxyLoss, MetricLoss, ProxyLoss
+from lookalike.losses.base import MetricLoss, ProxyLoss
+from lookalike.losses.chunked import ChunkedProxyLoss
 from lookalike.losses.large.classes import Part
 from lookalike.losses.wrapping import Base, class_and_settings
 

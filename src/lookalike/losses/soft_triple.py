@@ -6,8 +6,10 @@ Source: Qian et al., "SoftTriple Loss: Deep Metric Learning Without Triplet Samp
 from torch import Generator, Tensor
 
 from lookalike.checks import check_at_least, check_positive
-from lookalike.losses.base import ChunkedProxyLoss, full_precision, unit_rows
+from lookalike.losses.base import full_precision, unit_rows
+from lookalike.losses.chunked import ChunkedProxyLoss
 from lookalike.losses.large.classes import WHOLE, Part
+from lookalike.losses.large.gradients import Compute
 from lookalike.losses.large.soft_triple import soft_triple_in_chunks
 from lookalike.losses.margin_softmax import cos_face
 
@@ -101,10 +103,8 @@ class SoftTriple(ChunkedProxyLoss):
         spread = center_spread(self.proxies, centers_per_class=self.centers_per_class)
         return value + self.center_weight * spread
 
-    def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
+    def computation(self, labels: Tensor, part: Part = WHOLE) -> Compute:
         return soft_triple_in_chunks(
-            embeddings,
-            proxies,
             labels,
             centers_per_class=self.centers_per_class,
             scale=self.scale,

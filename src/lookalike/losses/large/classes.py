@@ -6,9 +6,11 @@ Letters: B batch, C classes at hand, N proxies of a class, P = C*N, D embedding 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from lookalike.distributed import Processes
 
@@ -66,7 +68,7 @@ def inverse_lengths(proxies_QD: Tensor) -> Tensor:
     Lengths are taken without the scaling of `unit_rows`: they have to lie in 1e-15 to 1e15.
     """
     lengths_Q: Tensor = torch.linalg.vector_norm(proxies_QD, dim=1)
-    return lengths_Q.masked_fill_(lengths_Q == 0, 0.5).reciprocal_()
+    return F.threshold(lengths_Q, 0.0, 0.5).reciprocal_()
 
 
 def fits_exponent(bound: float, terms: int, dtype: torch.dtype) -> bool:
@@ -138,7 +140,7 @@ class OwnEntries:
     def fill_(self, matrix_QB: Tensor, first: int, value: float) -> None:
         """Sets the own entries of a chunk that starts at class `first` to `value`."""
         if len(matrix_QB) == self._held:
-            matrix_QB[self._labels_B, self._columns_B] = value
+            matrix_QB.view(-1).scatter_(0, self._places_B, value)
             return
         at, inside_B = self._find(matrix_QB, first)
         matrix_QB[at] = matrix_QB[at].masked_fill_(inside_B, value)
@@ -146,14 +148,19 @@ class OwnEntries:
     def put_(self, matrix_QB: Tensor, first: int, values_B: Tensor) -> None:
         """Sets the own entry of each sample to its value."""
         if len(matrix_QB) == self._held:
-            matrix_QB[self._labels_B, self._columns_B] = values_B
+            matrix_QB.put_(self._places_B, values_B)
             return
         at, inside_B = self._find(matrix_QB, first)
         matrix_QB[at] = torch.where(inside_B, values_B, matrix_QB[at])
 
     def of(self, matrix_CB: Tensor) -> Tensor:
         """The own entries of a matrix of all classes."""
-        return matrix_CB[self._labels_B, self._columns_B]
+        return matrix_CB.take(self._places_B)
+
+    @cached_property
+    def _places_B(self) -> Tensor:
+        """Of the own entries in a matrix of all classes, counted row by row."""
+        return torch.add(self._columns_B, self._labels_B, alpha=len(self._columns_B))
 
     def _find(self, matrix_QB: Tensor, first: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """Some entry of each column, and whether it is the own one."""

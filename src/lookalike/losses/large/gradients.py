@@ -5,7 +5,7 @@ can finish the gradients of a chunk while it is in the cache, so it hands over v
 and `backward` only multiplies them by the gradient that arrives (and not even that when it is 1).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -20,10 +20,10 @@ Compute = Callable[[Tensor, Tensor, bool, bool], tuple[Tensor, Tensor | None, Te
 
 class _GradientsInForward(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, compute: Compute, embeddings_BD: Tensor, proxies_PD: Tensor) -> Tensor:
-        ctx.compute, ctx.wanted = compute, ctx.needs_input_grad[1:]
-        ctx.save_for_backward(embeddings_BD, proxies_PD)
-        value, *ctx.gradients = _by_raw(compute, embeddings_BD, proxies_PD, *ctx.wanted)
+    def forward(ctx: Any, computes: Sequence[Compute], embeddings_BD: Tensor, *proxies: Tensor) -> Tensor:
+        ctx.computes, ctx.wanted = computes, ctx.needs_input_grad[1:]
+        ctx.save_for_backward(embeddings_BD, *proxies)
+        value, ctx.gradients = _by_raw(computes, embeddings_BD, proxies, ctx.wanted)
         return value
 
     @staticmethod
@@ -37,8 +37,9 @@ class _GradientsInForward(torch.autograd.Function):
         # of one graph (retain_graph=True) computes them anew.
         gradients, ctx.gradients = ctx.gradients, None
         if gradients is None:
+            embeddings_BD, *proxies = ctx.saved_tensors
             with full_precision(grad_output):
-                gradients = _by_raw(ctx.compute, *ctx.saved_tensors, *ctx.wanted)[1:]
+                _, gradients = _by_raw(ctx.computes, embeddings_BD, proxies, ctx.wanted)
         if grad_output.device.type != "cpu" or grad_output != 1:
             for gradient in gradients:
                 if gradient is not None:
@@ -47,9 +48,10 @@ class _GradientsInForward(torch.autograd.Function):
 
 
 def _by_raw(
-    compute: Compute, embeddings_BD: Tensor, proxies_PD: Tensor, want_embeddings: bool, want_proxies: bool
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """`compute` of the embeddings at length 1 (as in `unit_rows`), with the gradient by the raw ones."""
+    computes: Sequence[Compute], embeddings_BD: Tensor, proxies: Sequence[Tensor], wanted: Sequence[bool]
+) -> tuple[Tensor, list[Tensor | None]]:
+    """The sum of `computes` of the embeddings at length 1 (as in `unit_rows`), with the gradients by the raw
+    ones and by the proxies of each."""
     lengths_B1 = torch.linalg.vector_norm(embeddings_BD, dim=1, keepdim=True)
     largest_B1 = None
     if embeddings_BD.device.type != "cpu" or not _squares_fit(lengths_B1):
@@ -57,13 +59,19 @@ def _by_raw(
         embeddings_BD = embeddings_BD / largest_B1.masked_fill_(largest_B1 == 0, 1)
         lengths_B1 = torch.linalg.vector_norm(embeddings_BD, dim=1, keepdim=True).clamp_min_(0.5)
     unit_BD = embeddings_BD / lengths_B1
-    value, to_unit_BD, to_proxies_PD = compute(unit_BD, proxies_PD, want_embeddings, want_proxies)
+    value, to_unit_BD, *gradients = computes[0](unit_BD, proxies[0], wanted[0], wanted[1])
+    for compute, proxies_PD, want in zip(computes[1:], proxies[1:], wanted[2:], strict=True):
+        term, to_unit_too_BD, gradient = compute(unit_BD, proxies_PD, wanted[0], want)
+        value += term
+        gradients.append(gradient)
+        if to_unit_BD is not None and to_unit_too_BD is not None:
+            to_unit_BD += to_unit_too_BD
     if to_unit_BD is not None:
         along_B1 = (unit_BD * to_unit_BD).sum(dim=1, keepdim=True)
         to_unit_BD.addcmul_(unit_BD, along_B1, value=-1).div_(lengths_B1)
         if largest_B1 is not None:
             to_unit_BD.div_(largest_B1)
-    return value, to_unit_BD, to_proxies_PD
+    return value, [to_unit_BD, *gradients]
 
 
 def _squares_fit(lengths_B1: Tensor) -> bool:
@@ -72,14 +80,33 @@ def _squares_fit(lengths_B1: Tensor) -> bool:
     return float(shortest) > 1e-15 and float(longest) < 1e15
 
 
-def loss_with_gradients(compute: Compute, embeddings_BD: Tensor, proxies_PD: Tensor) -> Tensor:
-    """The scalar of `compute`, differentiable once by embeddings and proxies.
+def loss_with_gradients(
+    computes: Sequence[Compute], embeddings_BD: Tensor, proxies: Sequence[Tensor]
+) -> Tensor:
+    """The sum of the scalars of `computes`, each of its own proxies; differentiable once by all of them.
 
-    Embeddings are brought to length 1 here; everything runs in at least float32, with autocast off.
+    Embeddings are brought to length 1 here, once; everything runs in at least float32, with autocast off.
     """
     with full_precision(embeddings_BD):
-        dtype = torch.promote_types(torch.promote_types(embeddings_BD.dtype, proxies_PD.dtype), torch.float32)
-        embeddings_BD, proxies_PD = embeddings_BD.to(dtype), proxies_PD.to(dtype)
-        if torch.is_grad_enabled() and (embeddings_BD.requires_grad or proxies_PD.requires_grad):
-            return _GradientsInForward.apply(compute, embeddings_BD, proxies_PD)  # type: ignore[no-any-return]
-        return _by_raw(compute, embeddings_BD, proxies_PD, False, False)[0]
+        dtype = torch.float32
+        for x in (embeddings_BD, *proxies):
+            dtype = torch.promote_types(dtype, x.dtype)
+        embeddings_BD, proxies = embeddings_BD.to(dtype), [x.to(dtype) for x in proxies]
+        if torch.is_grad_enabled() and any(x.requires_grad for x in (embeddings_BD, *proxies)):
+            return _GradientsInForward.apply(computes, embeddings_BD, *proxies)  # type: ignore[no-any-return]
+        return _by_raw(computes, embeddings_BD, proxies, [False] * (1 + len(proxies)))[0]
+
+
+def weighted(compute: Compute, weight: float) -> Compute:
+    """`weight` times a loss."""
+    if weight == 1:
+        return compute
+
+    def times(
+        unit_BD: Tensor, proxies_PD: Tensor, want_unit: bool, want_proxies: bool
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        value, *gradients = compute(unit_BD, proxies_PD, want_unit, want_proxies)
+        to_unit_BD, to_proxies_PD = (None if x is None else x.mul_(weight) for x in gradients)
+        return value * weight, to_unit_BD, to_proxies_PD
+
+    return times

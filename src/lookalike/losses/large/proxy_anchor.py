@@ -21,32 +21,23 @@ from lookalike.losses.large.classes import (
     fits_exponent,
     inverse_lengths,
 )
-from lookalike.losses.large.gradients import loss_with_gradients
+from lookalike.losses.large.gradients import Compute
 
 
-def proxy_anchor_in_chunks(
-    embeddings_BD: Tensor,
-    proxies_CD: Tensor,
-    labels_B: Tensor,
-    *,
-    margin: float,
-    scale: float,
-    part: Part = WHOLE,
-) -> Tensor:
+def proxy_anchor_in_chunks(labels_B: Tensor, *, margin: float, scale: float, part: Part = WHOLE) -> Compute:
     """`losses.proxy_anchor.proxy_anchor` of the cosines, without ever holding them all.
 
     Args:
-        embeddings_BD, proxies_CD: of any length above 0.
-        part: which classes `proxies_CD` are; its weights multiply the classes' negative terms.
+        part: which classes the proxies are; its weights multiply the classes' negative terms.
 
     Extra memory: 2 chunk x B matrices.
     """
-    total = part.num_classes or len(proxies_CD)
-    step = part.chunk or chunk_classes(len(embeddings_BD), embeddings_BD.shape[1], 1, embeddings_BD.device)
 
     def compute(
         unit_BD: Tensor, proxies_CD: Tensor, want_unit: bool, want_proxies: bool
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        total = part.num_classes or len(proxies_CD)
+        step = part.chunk or chunk_classes(len(unit_BD), unit_BD.shape[1], 1, unit_BD.device)
         own_entries = OwnEntries(labels_B, part, len(proxies_CD))
         logits_CB, inverse_C = None, None
         if step >= len(proxies_CD) and part.processes is None:  # one chunk, which has the own cosines too
@@ -68,7 +59,7 @@ def proxy_anchor_in_chunks(
             part.sum_(to_unit_BD)
         return pull + part.sum_(push), to_unit_BD, to_proxies_CD
 
-    return loss_with_gradients(compute, embeddings_BD, proxies_CD)
+    return compute
 
 
 def _logits(
@@ -85,15 +76,15 @@ def _pull(
     """Mean over the classes present of log(1 + sum exp(scale*margin - own logits)), and its slope by the own
     cosines; `seats` is above every label."""
     logits_B = torch.rsub(own_logits_B, scale * margin)
-    shift_C = logits_B.new_zeros(seats)  # at least the 0 of log(1 +
+    zeros_C = logits_B.new_zeros(seats)
     if fits_exponent(scale * (1 + abs(margin)), len(labels_B), logits_B.dtype):
-        sums_C = torch.zeros_like(shift_C).index_add_(0, labels_B, logits_B.exp_())
-        present, values_C = sums_C.count_nonzero().to(sums_C.dtype), sums_C.log1p()
+        sums_C = zeros_C.index_add_(0, labels_B, logits_B.exp_())
+        present, values_C = sums_C.sign().sum(), sums_C.log1p()
     else:
-        shift_C.scatter_reduce_(0, labels_B, logits_B, "amax")
+        shift_C = zeros_C.scatter_reduce(0, labels_B, logits_B, "amax")  # at least the 0 of log(1 +
         logits_B.sub_(shift_C.index_select(0, labels_B)).exp_()
         sums_C = torch.expm1(-shift_C).index_add_(0, labels_B, logits_B)  # less 1
-        present = torch.zeros_like(shift_C).index_fill_(0, labels_B, 1).sum()
+        present = zeros_C.index_fill_(0, labels_B, 1).sum()
         values_C = sums_C.log1p().add_(shift_C)
     slopes_B = logits_B.div_(sums_C.index_select(0, labels_B).add_(1)).mul_(-scale / present)
     return values_C.sum() / present, slopes_B

@@ -77,7 +77,7 @@ def proxy_gml_selected(
             _products(selected_Bk, weights_Bk, along_P, unit_BD, proxies_PD, to_unit_BD, to_proxies_PD, rows)
         return value / batch, to_unit_BD, to_proxies_PD
 
-    return loss_with_gradients(compute, embeddings_BD, proxies_PD)
+    return loss_with_gradients([compute], embeddings_BD, [proxies_PD])
 
 
 def _fill_cosines(sims_bP: Tensor, unit_bD: Tensor, proxies_PD: Tensor, inverse_P: Tensor) -> None:

@@ -4,12 +4,11 @@ from torch import Tensor
 
 from lookalike.losses.large.centers import soft_maximum
 from lookalike.losses.large.classes import WHOLE, Part
+from lookalike.losses.large.gradients import Compute
 from lookalike.losses.large.softmax import Softmax, softmax_in_chunks
 
 
 def soft_triple_in_chunks(
-    embeddings_BD: Tensor,
-    proxies_PD: Tensor,
     labels_B: Tensor,
     *,
     centers_per_class: int,
@@ -18,8 +17,8 @@ def soft_triple_in_chunks(
     margin: float,
     center_weight: float,
     part: Part = WHOLE,
-) -> Tensor:
-    """`SoftTriple` of raw embeddings and proxies; settings as there, the rest as in `softmax_in_chunks`."""
+) -> Compute:
+    """`SoftTriple`, with the settings there; the rest as in `softmax_in_chunks`."""
     settings = Softmax(
         scale=scale,
         own_margin=margin,
@@ -27,4 +26,4 @@ def soft_triple_in_chunks(
         proxies_per_class=centers_per_class,
         center_weight=center_weight if centers_per_class > 1 else 0.0,
     )
-    return softmax_in_chunks(embeddings_BD, proxies_PD, labels_B, settings, part)
+    return softmax_in_chunks(labels_B, settings, part)

@@ -31,7 +31,7 @@ from lookalike.losses.large.classes import (
     fits_exponent,
     inverse_lengths,
 )
-from lookalike.losses.large.gradients import loss_with_gradients
+from lookalike.losses.large.gradients import Compute
 
 KEPT_BYTES = 2**28
 """The B x P matrix of exponentials is kept up to this size (256 MB), and computed twice above it."""
@@ -61,30 +61,24 @@ class Softmax:
     center_weight: float = 0.0
 
 
-def softmax_in_chunks(
-    embeddings_BD: Tensor,
-    proxies_PD: Tensor,
-    labels_B: Tensor,
-    settings: Softmax,
-    part: Part = WHOLE,
-) -> Tensor:
+def softmax_in_chunks(labels_B: Tensor, settings: Softmax, part: Part = WHOLE) -> Compute:
     """A softmax loss of the cosines of embeddings and proxies, without holding matrices of their size.
 
     Args:
-        embeddings_BD, proxies_PD: of any length above 0; proxies class-major.
-        part: which classes `proxies_PD` are; its weights multiply the classes' exponentials.
+        part: which classes the proxies are; its weights multiply the classes' exponentials. Proxies come
+            class-major.
     """
-    batch, dim = embeddings_BD.shape
-    keep = part.keep if part.keep is not None else batch * len(proxies_PD) * 4 <= KEPT_BYTES
 
     def compute(
         unit_BD: Tensor, proxies_PD: Tensor, want_unit: bool, want_proxies: bool
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        batch, dim = unit_BD.shape
+        keep = part.keep if part.keep is not None else batch * len(proxies_PD) * 4 <= KEPT_BYTES
         step = part.chunk or chunk_classes(batch, dim, settings.proxies_per_class, unit_BD.device)
         passes = _Passes(settings, unit_BD, proxies_PD, labels_B, part, step=step, keep=keep and want_proxies)
         return passes.run(want_unit, want_proxies)
 
-    return loss_with_gradients(compute, embeddings_BD, proxies_PD)
+    return compute
 
 
 class _Passes:
