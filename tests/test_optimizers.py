@@ -52,7 +52,9 @@ def test_a_schedule_scales_the_rates_of_both(tail):
     assert rates == pytest.approx([1e-3, 1e-2])
 
 
-@pytest.mark.parametrize("proxy_optimizer", ["same", "row_sparse_adamw", "row_sparse_sgd"])
+@pytest.mark.parametrize(
+    "proxy_optimizer", ["same", "row_sparse_adamw", "row_sparse_adamw_small", "row_sparse_sgd"]
+)
 def test_a_state_goes_on_exactly(tail, proxy_optimizer):
     """Three steps, or two, saved, loaded into new optimizers, and one more."""
 

@@ -136,6 +136,13 @@ def _row_sparse(settings: TrainSettings, groups: list[Group]) -> Optimizer:
             f"train.proxy_optimizer is {settings.proxy_optimizer}, but the loss also trains a parameter of shape "
             f"{tuple(other.shape)}; only matrices of proxies step row by row; use train.proxy_optimizer=same"
         )
-    if settings.proxy_optimizer == "row_sparse_adamw":
-        return RowSparseAdamW(groups, lr=group["lr"], eps=settings.eps)
-    return RowSparseSGD(groups, lr=group["lr"], momentum=settings.momentum)
+    if settings.proxy_optimizer == "row_sparse_sgd":
+        return RowSparseSGD(groups, lr=group["lr"], momentum=settings.momentum)
+    small = settings.proxy_optimizer == "row_sparse_adamw_small"
+    return RowSparseAdamW(
+        groups,
+        lr=group["lr"],
+        eps=settings.eps,
+        second_moment="row" if small else "element",
+        first_moment="bfloat16" if small else "full",
+    )

@@ -123,8 +123,10 @@ class TrainSettings(Settings):
     proxy_start: Literal["class_mean", "loss"] = Field(
         "class_mean", description="class_mean: at the class means of the start; loss: as its proxy_init says"
     )
-    proxy_optimizer: Literal["same", "row_sparse_adamw", "row_sparse_sgd"] = Field(
-        "same", description="of the proxies; row_sparse: steps touch only rows with a gradient"
+    proxy_optimizer: Literal["same", "row_sparse_adamw", "row_sparse_adamw_small", "row_sparse_sgd"] = Field(
+        "same",
+        description="of the proxies; row_sparse: steps touch only rows with a gradient; small: moments take a "
+        "quarter of AdamW's memory",
     )
     shard_proxies: bool = Field(
         False, description="each process holds the proxies of its share of the classes"

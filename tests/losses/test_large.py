@@ -1,5 +1,7 @@
 """Chunked forms equal dense ones: values and both gradients, for any chunk size, batch and precision."""
 
+from unittest.mock import patch
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from torch import Tensor
 from lookalike.errors import ArgumentError
 from lookalike.losses import LOSSES, ProxyGML, ProxyLoss
 from lookalike.losses.base import CHUNKED_FROM
+from lookalike.losses.large import proxy_gml
 from lookalike.losses.large.classes import Part, fits_exponent
 from lookalike.losses.large.proxy_gml import largest, proxy_gml_selected
 
@@ -314,11 +317,25 @@ def test_the_largest_are_those_of_a_stable_sort(data, rows, size, values):
     generator = torch.Generator().manual_seed(data.draw(st.integers(0, 10**6)))
     keys = torch.randint(0, values, (rows, size), generator=generator) / values - 0.5
     expected = [sorted(sorted(range(size), key=lambda j: -row[j])[:k]) for row in keys.tolist()]
-    assert largest(keys, k).tolist() == expected
-    assert largest(keys.double(), k).tolist() == expected
+    for long_row in (1, 4096):
+        with patch.object(proxy_gml, "LONG_ROW", long_row):
+            assert largest(keys, k).tolist() == expected
+            assert largest(keys.double(), k).tolist() == expected
 
 
-def test_the_largest_count_not_a_number_above_all():
+@pytest.mark.parametrize("k", [1, 40, 500, 4999, 5000])
+@pytest.mark.parametrize("sampled", [0.0, 1.0, -1.0])
+def test_the_largest_of_long_rows_do_not_hang_on_the_keys_that_are_looked_at_first(k, sampled):
+    """Every 16th key, which tells where to look, is like the others, above them all, or below them all."""
+    keys = torch.randn(3, 5000, generator=torch.Generator().manual_seed(k))
+    keys[:, ::16] += 20 * sampled
+    expected = keys.topk(k, dim=1).indices.sort(dim=1).values
+    assert torch.equal(largest(keys, k), expected)
+
+
+@pytest.mark.parametrize("long_row", [1, 4096])
+def test_the_largest_count_not_a_number_above_all(long_row, monkeypatch):
+    monkeypatch.setattr(proxy_gml, "LONG_ROW", long_row)
     keys = torch.tensor([[1.0, 3.0, torch.nan, 3.0, 2.0], [1.0, torch.nan, torch.nan, torch.nan, 5.0]])
     assert largest(keys, 2).tolist() == [[1, 2], [1, 2]]
     assert largest(keys, 4).tolist() == [[1, 2, 3, 4], [1, 2, 3, 4]]

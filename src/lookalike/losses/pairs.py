@@ -105,8 +105,7 @@ class Margin(PairLoss):
         beta: start of the boundary, a trainable parameter for each class of the anchor (`loss.beta`).
         nu: weight of the mean beta.
         sampling: "distance_weighted", one negative for each anchor and positive, drawn evenly over distances
-        (0.5
-            to 1.4) with torch's own generator of random numbers, as dropout does; or "all" triplets.
+            (0.5 to 1.4) with torch's own generator of random numbers, as dropout does; or "all" triplets.
     """
 
     def __init__(
