@@ -9,7 +9,7 @@ decoding   one process: opening (in full, and as a JPEG drafted at a lower resol
            opened picture, and both from file to tensor
 loaders    the pictures as training and embedding receive them, from W processes, with nobody to take them
 training   mode finetune (the whole backbone, batches of 90, Proxy-Anchor, AdamW): `train` on batches that lie
-           ready in memory, and on the files; epochs take turns
+           ready in memory, on the files, and on kept decoded pictures (`data.keep_decoded`); epochs take turns
 embedding  `for_inference` on ready batches of 64, and `embed` on the files; they take turns
 memory     growth of the peak while `embed_to_file` writes an .npy of N and of 2 N pictures
 
@@ -38,6 +38,7 @@ from torch import Tensor
 
 from benchmarks import Seconds, peak_bytes, reset_peak
 from lookalike.__main__ import _keep_freed_memory
+from lookalike.data.decoded import DecodedPictures, decoded_pictures
 from lookalike.data.images import ImageDataset, open_image
 from lookalike.data.readers import read
 from lookalike.data.samplers import RandomBatches
@@ -49,6 +50,7 @@ from lookalike.losses import ProxyAnchor
 from lookalike.models.embedder import build_embedder
 from lookalike.models.inference import for_inference
 from lookalike.preprocessing import Preprocessing
+from lookalike.progress import Progress
 from lookalike.settings import TrainSettings
 from lookalike.train import train
 
@@ -121,11 +123,13 @@ def decoding(table: LabeledImages, options: argparse.Namespace) -> None:
 
 def loaders(table: LabeledImages, options: argparse.Namespace) -> None:
     """As training and embedding receive them."""
-    inputs = inputs_of(table, options)
+    inputs, kept = inputs_of(table, options), inputs_of(table, options, kept=True)
+    kept.set_epoch(1)
     plain = ImageDataset(table, test_transform(Preprocessing(size=options.size, resize=options.size)))
     batches = RandomBatches(table.labels, batch_size=TRAINING)
     works: dict[str, Callable[[], object]] = {
         "loader of training": lambda: list(map(len, inputs.batches(batches))),
+        "loader of training, kept pictures": lambda: list(map(len, kept.batches(batches))),
         "loader of embedding": lambda: list(
             map(len, picture_batches(plain, batch_size=EMBEDDING, workers=options.workers))
         ),
@@ -134,17 +138,23 @@ def loaders(table: LabeledImages, options: argparse.Namespace) -> None:
         report(f"{name}, {options.workers} processes", len(table), seconds)
 
 
-def inputs_of(table: LabeledImages, options: argparse.Namespace) -> PictureInputs:
+def inputs_of(table: LabeledImages, options: argparse.Namespace, *, kept: bool = False) -> PictureInputs:
     """What mode finetune reads."""
     crops = train_transform(Preprocessing(size=options.size, resize=options.size), scale=CROPS)
-    return PictureInputs(table, crops, seed=0, workers=options.workers)
+
+    def decoded() -> DecodedPictures:
+        return decoded_pictures(table, at_least=crops.at_least, workers=options.workers, progress=Progress())
+
+    return PictureInputs(table, crops, seed=0, workers=options.workers, decoded=decoded if kept else None)
 
 
 class TakingTurns:
-    """Inputs that are decoded in odd epochs, and lie ready in memory in even ones."""
+    """Inputs that lie ready in memory in epochs 0, 3, 6, ..., are read from the files in the next, and from kept
+    decoded pictures in the one after."""
 
-    def __init__(self, inputs: PictureInputs) -> None:
+    def __init__(self, inputs: PictureInputs, kept: PictureInputs) -> None:
         self.inputs, self.table, self.labels = inputs, inputs.table, inputs.labels
+        self.kept = kept
         self.images = torch.cat(list(inputs.whole()))
 
     def __len__(self) -> int:
@@ -152,16 +162,16 @@ class TakingTurns:
 
     def set_epoch(self, epoch: int) -> None:
         """See `lookalike.inputs.Inputs`."""
-        self.decodes = epoch % 2 == 1
+        self.turn = epoch % 3
         self.inputs.set_epoch(epoch)
+        self.kept.set_epoch(epoch)
 
     def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
         """See `lookalike.inputs.Inputs`."""
-        if self.decodes:
-            yield from self.inputs.batches(rows)
+        if self.turn == 0:
+            yield from [(self.images[batch], self.labels[batch]) for batch in rows]
         else:
-            ready = [(self.images[batch], self.labels[batch]) for batch in rows]
-            yield from ready
+            yield from (self.inputs if self.turn == 1 else self.kept).batches(rows)
 
     def whole(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
         """See `lookalike.inputs.Inputs`."""
@@ -173,25 +183,26 @@ class TakingTurns:
 
 
 def training(table: LabeledImages, options: argparse.Namespace) -> None:
-    """Mode finetune on ready batches, and on the files."""
+    """Mode finetune on ready batches, on the files, and on kept decoded pictures."""
     embedder = build_embedder(BACKBONE, weights="none", size=options.size)
     embedder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     ends: list[Seconds] = []
     train(
         Tail(embedder, "finetune"),
         ProxyAnchor(table.num_classes, embedder.embedding_dim),
-        TakingTurns(inputs_of(table, options)),
+        TakingTurns(inputs_of(table, options), inputs_of(table, options, kept=True)),
         RandomBatches(table.labels, batch_size=TRAINING),
-        TrainSettings(mode="finetune", epochs=2 * options.rounds + 1, lr=1e-4, head_lr=1e-4, proxy_lr=1e-2),
+        TrainSettings(mode="finetune", epochs=3 * options.rounds + 2, lr=1e-4, head_lr=1e-4, proxy_lr=1e-2),
         fabric=Fabric(accelerator="cpu", devices=1),
         seed=0,
         evaluate=None,
         on_epoch=lambda state: ends.append(clock()),
     )
     epochs = np.diff(np.array(ends), axis=0)  # of epochs 1, 2, ...
-    bare, files = np.median(epochs[1::2], axis=0), np.median(epochs[2::2], axis=0)
+    bare, files, kept = (np.median(epochs[first::3], axis=0) for first in (2, 3, 4))  # epochs 3, 4, 5, ...
     report("training, ready batches", len(table), bare)
     report("training, from the files", len(table), files, bare)
+    report("training, from kept decoded pictures", len(table), kept, bare)
 
 
 def embedding(table: LabeledImages, options: argparse.Namespace) -> None:
@@ -263,6 +274,7 @@ def main() -> None:
     table = whole.rows(spread)
     print(f"{options.size} px, {options.threads} threads, {options.workers} workers; pictures a second")
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["LOOKALIKE_CACHE"] = str(Path(folder) / "cache")
         few = table.rows(range(0, len(table), max(1, len(table) // 360)))
         for name, part in (
             ("as they are", table),

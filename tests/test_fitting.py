@@ -207,6 +207,15 @@ class Told(Progress):
         return super().phase(name, total)
 
 
+def test_kept_decoded_pictures_change_nothing_but_the_time(squares, tmp_path, own_cache):
+    files = fit(squares, tmp_path / "files", toy("finetune"))
+    progress = Told()
+    kept = fit(squares, tmp_path / "kept", toy("finetune", "data.keep_decoded=true"), progress=progress)
+    np.testing.assert_array_equal(files.final, kept.final)
+    assert progress.phases.count("decoding pictures") == 1  # those that train; the others are never augmented
+    assert progress.phases.count("resizing pictures") == 2
+
+
 def test_refit_uses_all_but_the_test_classes(squares, tmp_path):
     fit(squares, tmp_path / "run", toy("frozen", "train.refit=true", "train.patience=9"))
     folder = RunFolder(tmp_path / "run")

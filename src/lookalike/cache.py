@@ -28,14 +28,6 @@ from lookalike.files import write_atomically
 from lookalike.progress import Progress
 
 
-def picture_digest(table: LabeledImages) -> str:
-    """Hash of the bytes of all pictures, in order; names and labels do not matter."""
-    whole = hashlib.blake2b(digest_size=16)
-    for row in range(len(table)):
-        whole.update(hashlib.blake2b(table.file(row).read_bytes(), digest_size=16).digest())
-    return whole.hexdigest()
-
-
 def weight_digest(modules: list[nn.Module]) -> str:
     """Hash of all parameters and buffers of `modules`, in order."""
     whole = hashlib.blake2b(digest_size=16)
@@ -45,13 +37,13 @@ def weight_digest(modules: list[nn.Module]) -> str:
     return whole.hexdigest()
 
 
-def stored(key: dict[str, Any], compute: Callable[[Path], None]) -> NDArray[np.floating[Any]]:
+def stored(key: dict[str, Any], compute: Callable[[Path], None]) -> NDArray[Any]:
     """The array of the cache that `key` names, memory-mapped; `compute` writes its .npy file if it is not there."""
     name = hashlib.blake2b(json.dumps(key, sort_keys=True).encode(), digest_size=16).hexdigest()
     file = cache_folder() / "activations" / f"{name}.npy"
     if not file.exists():
         write_atomically(file, compute)
-    array: NDArray[np.floating[Any]] = np.load(file, mmap_mode="r")
+    array: NDArray[Any] = np.load(file, mmap_mode="r")
     return array.view(np.ndarray)  # a memory map as such looks twice at each result
 
 
@@ -69,7 +61,7 @@ class CachedViews:
     crops: TrainTransform
     key: dict[str, Any]
     seed: int
-    dtype: type[np.floating[Any]]
+    dtype: type[np.generic]
     batch_size: int
     workers: int | None
     device: torch.device
@@ -90,13 +82,13 @@ class CachedViews:
             "dtype": np.dtype(self.dtype).name,
         }
 
-    def view(self, number: int) -> NDArray[np.floating[Any]]:
+    def view(self, number: int) -> NDArray[Any]:
         """One view of all pictures, from the cache or computed now."""
         return stored(self.key_of(number), lambda file: self._compute(file, number))
 
     @cached_property
     def _pictures(self) -> str:
-        return picture_digest(self.table)
+        return self.table.picture_digest()
 
     def _mirrors(self, number: int) -> bool:
         return number == 1 and self.crops.flip > 0
@@ -124,7 +116,7 @@ class CachedViews:
 
 def cached_rows(
     function: Callable[[Tensor], Tensor], rows: NDArray[np.float32], key: dict[str, Any], *, block: int = 1024
-) -> NDArray[np.floating[Any]]:
+) -> NDArray[Any]:
     """`function` of every row of an array, block by block, from the cache or computed now."""
 
     def compute(file: Path) -> None:
@@ -135,9 +127,7 @@ def cached_rows(
     return stored(key, compute)
 
 
-def _write(
-    file: Path, rows: int, dtype: type[np.floating[Any]], results: Iterable[tuple[slice, Tensor]]
-) -> None:
+def _write(file: Path, rows: int, dtype: type[np.generic], results: Iterable[tuple[slice, Tensor]]) -> None:
     array: Any = None  # a memory-mapped array, as soon as the shape is known
     for part, result in results:
         if array is None:

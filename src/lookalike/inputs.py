@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.utils.data import DataLoader
 
-from lookalike.data.images import ImageDataset
+from lookalike.data.images import ImageDataset, Kept
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import TrainTransform, test_transform
 from lookalike.embedding import decoding_workers
@@ -161,6 +161,11 @@ class PictureInputs:
     """Pictures decoded and augmented in worker processes as they are needed.
 
     Of `batches` and of `whole` one pass can be under way at a time; a new one ends the one before.
+
+    Args:
+        workers: decoding processes; None: see `decoding_workers`.
+        decoded: makes the decoded pictures that `batches` takes instead of the files, when it first needs them.
+        plain: makes the array (N, 3, S, S) of what `whole` gives, when it first needs it.
     """
 
     def __init__(
@@ -171,18 +176,25 @@ class PictureInputs:
         seed: int,
         workers: int | None,
         block: int = 64,
+        decoded: Callable[[], Kept] | None = None,
+        plain: Callable[[], NDArray[np.generic]] | None = None,
     ) -> None:
         self.table, self.block = table, block
+        self._decoded, self._plain = decoded, plain
         self.labels = torch.from_numpy(table.labels.copy())
         self._augmented = ImageDataset(table, transform, seed=seed)
-        plain = ImageDataset(table, test_transform(transform.preprocessing))
-        self._loaders = [_Loader(dataset, decoding_workers(workers)) for dataset in (self._augmented, plain)]
+        as_they_are = ImageDataset(table, test_transform(transform.preprocessing))
+        self._loaders = [
+            _Loader(dataset, decoding_workers(workers)) for dataset in (self._augmented, as_they_are)
+        ]
 
     def __len__(self) -> int:
         return len(self.table)
 
     def set_epoch(self, epoch: int) -> None:
         """See `Inputs`; augmentation is drawn from (seed, epoch, row)."""
+        if self._decoded is not None:
+            self._augmented.kept = self._decoded()
         self._augmented.set_epoch(epoch)
 
     def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
@@ -193,6 +205,9 @@ class PictureInputs:
         """See `Inputs`."""
         rows = list(range(len(self))[first:end])
         blocks = (rows[start : start + self.block] for start in range(0, len(rows), self.block))
+        if self._plain is not None:
+            yield from (torch.from_numpy(np.take(self._plain(), block, axis=0)) for block in blocks)
+            return
         for images, _labels in self._loaders[1].batches(blocks):
             yield images
 

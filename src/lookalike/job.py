@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,11 +22,13 @@ from torch import Tensor, nn
 
 from lookalike.cache import CachedViews, cached_rows, weight_digest
 from lookalike.checks import look_up
+from lookalike.data.decoded import decoded_pictures
 from lookalike.data.samplers import BalancedBatches, RandomBatches
 from lookalike.data.splits import Parts
 from lookalike.data.table import CoarseLevel, LabeledImages
 from lookalike.data.transforms import TrainTransform
 from lookalike.distributed import Processes
+from lookalike.embedding import decoding_workers
 from lookalike.errors import DataError
 from lookalike.experiment import Experiment
 from lookalike.inputs import Batches, CachedInputs, Inputs, PictureInputs, Tail
@@ -42,6 +44,7 @@ from lookalike.runs import RunFolder
 from lookalike.settings import Mode
 
 Network = TypeVar("Network", bound=nn.Module)
+Made = TypeVar("Made")
 
 
 @dataclass
@@ -129,8 +132,7 @@ def prefers_contiguous(embedder: Embedder) -> bool:
 def inputs_of(job: Job, tail: Tail, table: LabeledImages) -> Inputs:
     """Inputs of the tail for the pictures of `table`; parts of `job.parts.fit` share one cache."""
     if job.mode == "finetune":
-        transform = train_transform_of(job, tail.embedder)
-        return PictureInputs(table, transform, seed=job.experiment.seed, workers=job.experiment.data.workers)
+        return _picture_inputs(job, tail.embedder, table)
     known = job.parts.fit
     whole = known if set(table.paths) <= set(known.paths) else table  # test classes, where these select
     place = {path: row for row, path in enumerate(whole.paths)}
@@ -148,18 +150,48 @@ def cached_view(job: Job, tail: Tail, table: LabeledImages) -> Callable[[int], N
     digest = table.digest()
     if digest not in job.views:
         view = (_stem_view if job.mode == "partial" else _pooled_view)(job, tail.embedder.eval(), table)
-
-        def leading_process_first(number: int) -> NDArray[Any]:
-            if not job.leads:
-                job.fabric.barrier()
-            with job.timed("embedding"):
-                array = view(number)
-            if job.leads:
-                job.fabric.barrier()  # the others find the cache full
-            return array
-
-        job.views[digest] = cache(leading_process_first)
+        job.views[digest] = _made_once(job, "embedding", view)
     return job.views[digest]
+
+
+def _made_once(job: Job, phase: str, make: Callable[..., Made]) -> Callable[..., Made]:
+    """`make`, at the first call with its arguments, in the leading process first: the others find the cache
+    full."""
+
+    @cache
+    def made(*arguments: Any) -> Made:
+        if not job.leads:
+            job.fabric.barrier()
+        with job.timed(phase):
+            result = make(*arguments)
+        if job.leads:
+            job.fabric.barrier()
+        return result
+
+    return made
+
+
+def _picture_inputs(job: Job, embedder: Embedder, table: LabeledImages) -> PictureInputs:
+    """The files, or what was decoded of them once."""
+    data, transform = job.experiment.data, train_transform_of(job, embedder)
+    if not data.keep_decoded:
+        return PictureInputs(table, transform, seed=job.experiment.seed, workers=data.workers)
+    plain = _views(job, embedder, table, lambda images: images, {}, np.uint8, "resizing pictures")
+    decoded = partial(
+        decoded_pictures,
+        table,
+        at_least=transform.at_least,
+        workers=decoding_workers(data.workers),
+        progress=job.progress,
+    )
+    return PictureInputs(
+        table,
+        transform,
+        seed=job.experiment.seed,
+        workers=data.workers,
+        decoded=_made_once(job, "decoding", decoded),
+        plain=_made_once(job, "decoding", lambda: plain.view(0)),
+    )
 
 
 def _stem_view(job: Job, embedder: Embedder, table: LabeledImages) -> Callable[[int], NDArray[Any]]:
@@ -195,7 +227,7 @@ def _views(
     table: LabeledImages,
     outputs: Callable[[Tensor], Tensor],
     key: dict[str, Any],
-    dtype: type[np.floating[Any]],
+    dtype: type[np.generic],
     phase: str,
 ) -> CachedViews:
     return CachedViews(

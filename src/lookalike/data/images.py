@@ -164,6 +164,12 @@ class Transform(Protocol):
     def __call__(self, image: Picture, draws: np.random.Generator | None = None) -> Tensor: ...
 
 
+class Kept(Protocol):
+    """Pictures that were decoded before; see `decoded`."""
+
+    def open(self, row: int) -> Picture: ...
+
+
 class ImageDataset(Dataset[tuple[Tensor, int, int]]):
     """Pictures of a table as (uint8 (3, S, S), label, row number).
 
@@ -175,6 +181,8 @@ class ImageDataset(Dataset[tuple[Tensor, int, int]]):
         self.table = table
         self.transform = transform
         self.seed = seed
+        self.kept: Kept | None = None
+        """Decoded pictures to take instead of the files."""
         self._epoch = torch.zeros((), dtype=torch.int64)
         self._epoch.share_memory_()  # type: ignore[no-untyped-call]
 
@@ -186,11 +194,16 @@ class ImageDataset(Dataset[tuple[Tensor, int, int]]):
         return len(self.table)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int, int]:
-        image = open_image(self.table.file(index), at_least=self.transform.at_least)
+        image = self._open(index)
         draws = None
         if self.transform.random:
             draws = np.random.default_rng((self.seed, int(self._epoch), index))
         return self.transform(image, draws), int(self.table.labels[index]), index
+
+    def _open(self, index: int) -> Picture:
+        if self.kept is not None:
+            return self.kept.open(index)
+        return open_image(self.table.file(index), at_least=self.transform.at_least)
 
 
 def thumbnail_base64(path: str | Path, side: int = 96) -> str:

@@ -206,6 +206,13 @@ class LabeledImages:
         found = np.ones(len(self), bool) if self.role is None else self.role != "query"
         return np.flatnonzero(found).astype(np.int64)
 
+    def picture_digest(self) -> str:
+        """Hash of the bytes of all pictures, in order; names and labels do not matter."""
+        whole = hashlib.blake2b(digest_size=16)
+        for row in range(len(self)):
+            whole.update(hashlib.blake2b(self.file(row).read_bytes(), digest_size=16).digest())
+        return whole.hexdigest()
+
     def digest(self) -> str:
         """SHA-256, in hex, of paths, labels, class names, coarse levels, split and roles (not of pixels)."""
         sha = hashlib.sha256()
