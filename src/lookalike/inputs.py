@@ -206,7 +206,8 @@ class PictureInputs:
         rows = list(range(len(self))[first:end])
         blocks = (rows[start : start + self.block] for start in range(0, len(rows), self.block))
         if self._plain is not None:
-            yield from (torch.from_numpy(np.take(self._plain(), block, axis=0)) for block in blocks)
+            array = self._plain()
+            yield from (torch.from_numpy(np.take(array, block, axis=0)) for block in blocks)
             return
         for images, _labels in self._loaders[1].batches(blocks):
             yield images
