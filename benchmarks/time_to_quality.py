@@ -250,16 +250,17 @@ def plain_frozen(start: Start, batches: Slices, *, epochs: int) -> Curve:
 
 
 class Views(Dataset[tuple[Tensor, Tensor]]):
-    """`get(row, view)` with the row's label; the views of an epoch are drawn as `CachedInputs` draws them."""
+    """`get(row, view)` with the row's label; the views of an epoch are those of `CachedInputs`."""
 
     def __init__(self, get: Callable[[int, int], Tensor], inputs: CachedInputs, *, views: int) -> None:
         self.get, self.labels, self.views, self.seed = get, inputs.labels, views, inputs.seed
         self.set_epoch(1)
 
     def set_epoch(self, epoch: int) -> None:
-        """Draws a view of each row."""
-        draws = np.random.default_rng([self.seed, epoch])
-        self.drawn = draws.integers(min(epoch, self.views), size=len(self.labels))
+        """Chooses a view of each row."""
+        self.drawn = np.full(len(self.labels), epoch - 1)
+        if epoch > self.views:
+            self.drawn = np.random.default_rng([self.seed, epoch]).integers(self.views, size=len(self.labels))
 
     def __len__(self) -> int:
         return len(self.labels)

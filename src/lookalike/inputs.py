@@ -98,8 +98,8 @@ class Inputs(Protocol):
 class CachedInputs:
     """Rows of arrays (N, ...) that were computed once: one for each view of the pictures.
 
-    View 0 is the picture as it is, and what the first epoch learns from. Each further epoch has one view more
-    to draw from until all are there, so training begins before the second is made.
+    View 0 is the picture as it is. The first epochs go through the views, one epoch each, so that training
+    begins before the second view is made; from then on each epoch draws one for each picture.
 
     Args:
         view: gives the array of a view, and makes it if need be.
@@ -127,9 +127,11 @@ class CachedInputs:
         return len(self.rows)
 
     def set_epoch(self, epoch: int) -> None:
-        """See `Inputs`; the view of each picture is drawn from (seed, epoch)."""
+        """See `Inputs`; views are drawn from (seed, epoch)."""
         self._arrays = [self.view(number) for number in range(min(epoch, self.views))]
-        self._drawn = np.random.default_rng([self.seed, epoch]).integers(len(self._arrays), size=len(self))
+        self._drawn = np.full(len(self), epoch - 1)
+        if epoch > self.views:
+            self._drawn = np.random.default_rng([self.seed, epoch]).integers(self.views, size=len(self))
 
     def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
         """See `Inputs`."""
