@@ -141,8 +141,9 @@ def test_two_stage_and_papers_run_for_real(tmp_path, squares):
         assert json.loads((tmp_path / "runs" / key / "run" / "result.json").read_text())["seed"] == 0
 
 
-def test_rows_that_pool_otherwise_share_one_pass_over_the_pictures(tmp_path, squares, monkeypatch, own_cache):
+def test_rows_that_pool_otherwise_share_one_pass_over_the_pictures(tmp_path, squares, monkeypatch):
     passes = []
+    monkeypatch.setattr("lookalike.cache.cache_folder", lambda: tmp_path / "cache")  # an empty one
 
     def counted(function, dataset, **settings):
         passes.append(len(dataset))
