@@ -143,7 +143,13 @@ def inputs_of(table: LabeledImages, options: argparse.Namespace, *, kept: bool =
     crops = train_transform(Preprocessing(size=options.size, resize=options.size), scale=CROPS)
 
     def decoded() -> DecodedPictures:
-        return decoded_pictures(table, at_least=crops.at_least, workers=options.workers, progress=Progress())
+        return decoded_pictures(
+            table,
+            digest=table.picture_digest(),
+            at_least=crops.at_least,
+            workers=options.workers,
+            progress=Progress(),
+        )
 
     return PictureInputs(table, crops, seed=0, workers=options.workers, decoded=decoded if kept else None)
 

@@ -73,7 +73,7 @@ class CachedViews:
         crops = self.crops
         return {
             **self.key,
-            "pictures": self._pictures,
+            "pictures": self.picture_digest,
             "preprocessing": crops.preprocessing.to_dict(),
             "mirrored": self._mirrors(number),
             "crop": [crops.scale, crops.ratio, crops.flip, self.seed, number]
@@ -87,7 +87,8 @@ class CachedViews:
         return stored(self.key_of(number), lambda file: self._compute(file, number))
 
     @cached_property
-    def _pictures(self) -> str:
+    def picture_digest(self) -> str:
+        """That of the table, found once for all views."""
         return self.table.picture_digest()
 
     def _mirrors(self, number: int) -> bool:

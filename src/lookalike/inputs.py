@@ -195,7 +195,7 @@ class PictureInputs:
 
     def set_epoch(self, epoch: int) -> None:
         """See `Inputs`; augmentation is drawn from (seed, epoch, row)."""
-        if self._decoded is not None:
+        if self._decoded is not None and self._augmented.kept is None:
             self._augmented.kept = self._decoded()
         self._augmented.set_epoch(epoch)
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from lookalike.cache import CachedViews, cached_rows, weight_digest
 from lookalike.checks import look_up
-from lookalike.data.decoded import decoded_pictures
+from lookalike.data.decoded import DecodedPictures, decoded_pictures
 from lookalike.data.samplers import BalancedBatches, RandomBatches
 from lookalike.data.splits import Parts
 from lookalike.data.table import CoarseLevel, LabeledImages
@@ -177,13 +177,16 @@ def _picture_inputs(job: Job, embedder: Embedder, table: LabeledImages) -> Pictu
     if not data.keep_decoded:
         return PictureInputs(table, transform, seed=job.experiment.seed, workers=data.workers)
     plain = _views(job, embedder, table, lambda images: images, {}, np.uint8, "resizing pictures")
-    decoded = partial(
-        decoded_pictures,
-        table,
-        at_least=transform.at_least,
-        workers=decoding_workers(data.workers),
-        progress=job.progress,
-    )
+
+    def decoded() -> DecodedPictures:
+        return decoded_pictures(
+            table,
+            digest=plain.picture_digest,
+            at_least=transform.at_least,
+            workers=decoding_workers(data.workers),
+            progress=job.progress,
+        )
+
     return PictureInputs(
         table,
         transform,

@@ -34,7 +34,8 @@ def photos(tmp_path) -> LabeledImages:
 
 
 def decode(table, at_least=TRANSFORM.at_least, workers=0):
-    return decoded_pictures(table, at_least=at_least, workers=workers, progress=Progress())
+    digest = table.picture_digest()
+    return decoded_pictures(table, digest=digest, at_least=at_least, workers=workers, progress=Progress())
 
 
 @pytest.mark.parametrize("workers", [0, 2])

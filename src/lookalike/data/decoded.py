@@ -49,18 +49,24 @@ class DecodedPictures:
 
 
 def decoded_pictures(
-    table: LabeledImages, *, at_least: tuple[int, int] | None, workers: int, progress: Progress
+    table: LabeledImages,
+    *,
+    digest: str,
+    at_least: tuple[int, int] | None,
+    workers: int,
+    progress: Progress,
 ) -> DecodedPictures:
     """Every picture of `table` decoded, from the cache or now.
 
     Args:
+        digest: `table.picture_digest()`, for which every file is read: once for all that need it.
         at_least: the resolution that suffices; see `open_image`.
         workers: decoding processes; 0 decodes in this one.
 
     Raises:
         DataError: a picture that cannot be read; nothing is left in the cache then.
     """
-    key = json.dumps([table.picture_digest(), at_least])
+    key = json.dumps([digest, at_least])
     name = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
     pixels, places = (cache_folder() / "decoded" / f"{name}.{suffix}" for suffix in ("rgb", "npy"))
     if not places.exists():  # it is written last
