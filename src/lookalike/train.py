@@ -155,7 +155,7 @@ def _set_modes(tail: Tail, loss: MetricLoss, settings: TrainSettings, *, warming
 
 def _step(tail: Tail, loss: MetricLoss, batch: Tensor, labels: Tensor, fabric: Fabric) -> Tensor:
     """Forward and backward; the loss itself is always computed in at least float32."""
-    batch, labels = fabric.to_device((batch, labels))
+    batch, labels = (x.to(fabric.device, non_blocking=True) for x in (batch, labels))
     value: Tensor  # of the global batch, the same in every process
     if loss.needs_feature_maps:
         with fabric.autocast():

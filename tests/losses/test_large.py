@@ -33,6 +33,7 @@ CASES = {
     "arc_face, steep": ("arc_face", {"scale": 800.0}),
     "soft_triple": ("soft_triple", {"centers_per_class": 3}),
     "soft_triple, one center": ("soft_triple", {"centers_per_class": 1}),
+    "soft_triple, two centers": ("soft_triple", {"centers_per_class": 2}),
     "soft_triple, steep": ("soft_triple", {"centers_per_class": 2, "gamma": 0.001, "scale": 900.0}),
 }
 DIM = 7

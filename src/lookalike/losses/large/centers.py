@@ -8,22 +8,36 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-Pool = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""Cosines of a class's N proxies, on dim 1 -> the cosine of the class, and its slopes by the N cosines."""
+Pool = Callable[[Tensor], Tensor]
+"""Cosines of a class's N proxies, on dim 1 -> the cosine of the class; leaves its slopes in place of the N cosines."""
 
 
-def soft_maximum(gamma: float) -> Pool:
-    """sum_n q_n s_n over dim 1, q = softmax(s/gamma), with its slopes q_n (1 + (s_n - sum)/gamma)."""
+def soft_maximum_(gamma: float) -> Pool:
+    """sum_n q_n s_n over dim 1, q = softmax(s/gamma), with its slopes q_n (1 + (s_n - sum)/gamma).
 
-    def pool(sims_QNB: Tensor) -> tuple[Tensor, Tensor]:
+    The slopes of a class add up to 1, and of two centers q_1 is a sigmoid of the difference.
+    """
+
+    def pool_(sims_QNB: Tensor) -> Tensor:
+        if sims_QNB.shape[1] == 2:
+            return of_two_(*sims_QNB.unbind(dim=1))
         logits_QNB = sims_QNB / gamma
         shares_QNB = logits_QNB.softmax(dim=1)
         parts_QNB = logits_QNB.mul_(shares_QNB)
         pooled_QB = parts_QNB.sum(dim=1)
-        slopes_QNB = parts_QNB.addcmul_(shares_QNB, (1 - pooled_QB)[:, None])
-        return pooled_QB.mul_(gamma), slopes_QNB
+        torch.addcmul(parts_QNB, shares_QNB, (1 - pooled_QB)[:, None], out=sims_QNB)
+        return pooled_QB.mul_(gamma)
 
-    return pool
+    def of_two_(first_QB: Tensor, second_QB: Tensor) -> Tensor:
+        lead_QB = torch.sub(first_QB, second_QB).mul_(1 / gamma)
+        share_QB = lead_QB.sigmoid()
+        above_QB = lead_QB.mul_(share_QB)  # how far the pooled cosine is above the second, in gammas
+        torch.addcmul(share_QB, above_QB, share_QB, value=-1, out=first_QB).add_(above_QB)
+        pooled_QB = above_QB.mul_(gamma).add_(second_QB)
+        torch.sub(1, first_QB, out=second_QB)
+        return pooled_QB
+
+    return pool_
 
 
 def center_spread_of_chunk(

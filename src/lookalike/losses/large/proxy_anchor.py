@@ -3,6 +3,8 @@
 Its sums run over the batch, so each class can be finished on its own: similarities of a chunk, their
 exponentials, both gradients, next chunk. Three matrix products in all, and no B x C matrix.
 
+Logits are LOG2_E * scale * cosine here, so that their exponentials are powers of 2.
+
 Letters: see `classes.py`.
 """
 
@@ -12,6 +14,7 @@ import torch
 from torch import Tensor
 
 from lookalike.losses.large.classes import (
+    LOG2_E,
     WHOLE,
     OwnEntries,
     OwnProxies,
@@ -45,7 +48,7 @@ def proxy_anchor_in_chunks(labels_B: Tensor, *, margin: float, scale: float, par
             own_logits_B, own_inverse_B = own_entries.of(logits_CB), inverse_C.index_select(0, labels_B)
         else:
             own = OwnProxies.of(unit_BD, proxies_CD, labels_B, proxies_per_class=1, part=part)
-            own_logits_B, own_inverse_B = own.sims_BN[:, 0] * scale, own.inverse_BN[:, 0]
+            own_logits_B, own_inverse_B = own.sims_BN[:, 0] * (scale * LOG2_E), own.inverse_BN[:, 0]
         to_unit_BD = torch.empty_like(unit_BD) if want_unit else None
         to_proxies_CD = torch.empty_like(proxies_CD) if want_proxies else None
         seats = len(proxies_CD) if part.processes is None else total  # labels are below this
@@ -65,24 +68,26 @@ def proxy_anchor_in_chunks(labels_B: Tensor, *, margin: float, scale: float, par
 def _logits(
     chunk_QD: Tensor, unit_BD: Tensor, scale: float, out_QB: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """scale * cosine (Q, B), and 1 / lengths of the proxies."""
+    """Logits (Q, B), and 1 / lengths of the proxies."""
     inverse_Q = inverse_lengths(chunk_QD)
-    return torch.mm(chunk_QD, unit_BD.T, out=out_QB).mul_((inverse_Q * scale)[:, None]), inverse_Q
+    scales_Q1 = (inverse_Q * (scale * LOG2_E))[:, None]
+    return torch.mm(chunk_QD, unit_BD.T, out=out_QB).mul_(scales_Q1), inverse_Q
 
 
 def _pull(
     own_logits_B: Tensor, labels_B: Tensor, *, margin: float, scale: float, seats: int
 ) -> tuple[Tensor, Tensor]:
-    """Mean over the classes present of log(1 + sum exp(scale*margin - own logits)), and its slope by the own
+    """Mean over the classes present of log(1 + sum exp(-scale*(s_i - margin))), and its slopes by the own
     cosines; `seats` is above every label."""
-    logits_B = torch.rsub(own_logits_B, scale * margin)
+    logits_B = torch.rsub(own_logits_B, scale * margin * LOG2_E)
     zeros_C = logits_B.new_zeros(seats)
     if fits_exponent(scale * (1 + abs(margin)), len(labels_B), logits_B.dtype):
-        sums_C = zeros_C.index_add_(0, labels_B, logits_B.exp_())
+        sums_C = zeros_C.index_add_(0, labels_B, logits_B.exp2_())
         present, values_C = sums_C.sign().sum(), sums_C.log1p()
     else:
         shift_C = zeros_C.scatter_reduce(0, labels_B, logits_B, "amax")  # at least the 0 of log(1 +
-        logits_B.sub_(shift_C.index_select(0, labels_B)).exp_()
+        logits_B.sub_(shift_C.index_select(0, labels_B)).exp2_()
+        shift_C = shift_C / LOG2_E
         sums_C = torch.expm1(-shift_C).index_add_(0, labels_B, logits_B)  # less 1
         present = zeros_C.index_fill_(0, labels_B, 1).sum()
         values_C = sums_C.log1p().add_(shift_C)
@@ -124,14 +129,15 @@ def _push(
         if inverse_Q is None:
             logits_QB, inverse_Q = _logits(chunk_QD, unit_BD, scale, logits_QB)
         if safe:
-            torch.exp(logits_QB, out=exps_QB)
+            torch.exp2(logits_QB, out=exps_QB)
             own_entries.fill_(exps_QB, first, 0.0)
             sums_Q = exps_QB.sum(dim=1).mul_(math.exp(offset))
             values_Q, slopes_Q = sums_Q.log1p(), math.exp(offset) / (1 + sums_Q)
         else:
-            own_entries.fill_(logits_QB, first, -1e4)  # exp gives exactly 0
-            shift_Q = logits_QB.amax(dim=1).add_(offset).clamp_min_(0)
-            torch.exp(torch.sub(logits_QB, (shift_Q - offset)[:, None], out=exps_QB), out=exps_QB)
+            own_entries.fill_(logits_QB, first, -1e4)  # exp2 gives exactly 0
+            shift_Q = logits_QB.amax(dim=1).add_(offset * LOG2_E).clamp_min_(0)
+            torch.sub(logits_QB, shift_Q.sub(offset * LOG2_E)[:, None], out=exps_QB).exp2_()
+            shift_Q = shift_Q / LOG2_E
             above_Q = torch.expm1(-shift_Q).add_(exps_QB.sum(dim=1))
             values_Q, slopes_Q = shift_Q + above_Q.log1p(), 1 / (1 + above_Q)
             own_entries.put_(logits_QB, first, own_logits_B)
@@ -145,6 +151,6 @@ def _push(
         if to_unit_BD is not None:
             torch.addmm(to_unit_BD, weights_QB.T, chunk_QD, beta=min(first, 1), out=to_unit_BD)
         if to_proxies_CD is not None:
-            along_Q = logits_QB.mul_(weights_QB).sum(dim=1).mul_(inverse_Q).div_(-scale)
+            along_Q = logits_QB.mul_(weights_QB).sum(dim=1).mul_(inverse_Q).div_(-scale * LOG2_E)
             torch.mm(weights_QB, unit_BD, out=to_proxies_CD[first:end]).addcmul_(chunk_QD, along_Q[:, None])
     return value / total

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from lookalike.losses.large.centers import soft_maximum
+from lookalike.losses.large.centers import soft_maximum_
 from lookalike.losses.large.classes import WHOLE, Part
 from lookalike.losses.large.gradients import Compute
 from lookalike.losses.large.softmax import Softmax, softmax_in_chunks
@@ -22,7 +22,7 @@ def soft_triple_in_chunks(
     settings = Softmax(
         scale=scale,
         own_margin=margin,
-        pool=soft_maximum(gamma),
+        pool_=soft_maximum_(gamma),
         proxies_per_class=centers_per_class,
         center_weight=center_weight if centers_per_class > 1 else 0.0,
     )

@@ -28,6 +28,7 @@ from lookalike.losses.large.classes import (
     Part,
     chunk_classes,
     chunks,
+    exponentials_,
     fits_exponent,
     inverse_lengths,
 )
@@ -47,7 +48,7 @@ class Softmax:
         move_own: cosine of the own class -> what counts in its place, for other margins.
         include_own: whether the sum has the own class too.
         label_smoothing: share of the target that the C-1 other classes have together.
-        pool: for several proxies a class; None when there is one.
+        pool_: for several proxies a class; None when there is one.
         center_weight: of half the mean distance between the proxies of a class, which is added.
     """
 
@@ -56,7 +57,7 @@ class Softmax:
     move_own: Callable[[Tensor], Tensor] | None = None
     include_own: bool = True
     label_smoothing: float = 0.0
-    pool: Pool | None = None
+    pool_: Pool | None = None
     proxies_per_class: int = 1
     center_weight: float = 0.0
 
@@ -116,8 +117,9 @@ class _Passes:
             self.unit_BD, self.proxies_PD, self.labels_B, proxies_per_class=self.per_class, part=part
         )
         own_B, own_slopes_BN = own.sims_BN[:, 0], None
-        if settings.pool is not None:
-            own_B, own_slopes_BN = settings.pool(own.sims_BN)
+        if settings.pool_ is not None:
+            own_slopes_BN = own.sims_BN.clone()
+            own_B = settings.pool_(own_slopes_BN)
         logits_B, logit_slopes_B = _own_logits(own_B, settings)
         if not fits_exponent(settings.scale, self.total, self.unit_BD.dtype):
             self.shift_B = self._largest_logits()
@@ -157,18 +159,17 @@ class _Passes:
         settings, batch = self.settings, len(self.unit_BD)
         self.inverse_P = inverse_lengths(self.proxies_PD)
         sims_PB = self._cosines(0, self.held, self.buffer_PB, self.inverse_P)
-        sims_CB, slopes_CNB = sims_PB, None
-        if settings.pool is not None:
-            sims_CB, slopes_CNB = settings.pool(sims_PB.view(self.held, self.per_class, -1))
+        sims_CB = sims_PB
+        if settings.pool_ is not None:
+            sims_CB = settings.pool_(sims_PB.view(self.held, self.per_class, -1))
         own_B = self.own_entries.of(sims_CB)
         logits_B, logit_slopes_B = _own_logits(own_B, settings)
         rest_B = sims_CB.sum(dim=0).sub_(own_B) if settings.label_smoothing else own_B
-        exps_CB = sims_CB.mul_(settings.scale)
-        self.own_entries.fill_(exps_CB, 0, -1e4)  # exp gives exactly 0
         if not fits_exponent(settings.scale, self.total, self.unit_BD.dtype):
-            self.shift_B = exps_CB.amax(dim=0).clamp_min_(-settings.scale)  # without others
-            exps_CB.sub_(self.shift_B)
-        exps_CB.exp_()
+            self.own_entries.fill_(sims_CB, 0, -1.0)
+            self.shift_B = sims_CB.amax(dim=0).mul_(settings.scale)
+        exps_CB = exponentials_(sims_CB, settings.scale, self.shift_B)
+        self.own_entries.fill_(exps_CB, 0, 0.0)
         if self.part.weights_C is not None:
             exps_CB.mul_(self.part.weights_C[:, None])
         values_B, slopes_B, shares_B = self._compare(exps_CB.sum(dim=0), logits_B)
@@ -179,8 +180,9 @@ class _Passes:
             weights_CB.sub_(self._smoothing_slope())
         self.own_entries.put_(weights_CB, 0, logit_slopes_B * slopes_B / batch)
         weights_PB = weights_CB
-        if slopes_CNB is not None:
-            weights_PB = slopes_CNB.mul_(weights_CB[:, None]).view_as(sims_PB)
+        if settings.pool_ is not None:
+            sims_PB.view(self.held, self.per_class, -1).mul_(weights_CB[:, None])  # the slopes there
+            weights_PB = sims_PB
         weights_PB.mul_(self.inverse_P[:, None])
         to_unit_BD = torch.mm(weights_PB.T, self.proxies_PD) if want_unit else None
         to_proxies_PD = None
@@ -230,21 +232,17 @@ class _Passes:
         rows = slice(first * self.per_class, end * self.per_class)
         inverse_Q = self.inverse_P[rows]
         out_QB = self.buffer_PB[rows] if self.keep else self.buffer_PB[: rows.stop - rows.start]
-        logits_QB = self._cosines(first, end, out_QB, inverse_Q)
-        slopes_QNB = None
-        if self.settings.pool is not None:
-            logits_QB, slopes_QNB = self.settings.pool(out_QB.view(end - first, self.per_class, -1))
-        logits_QB.mul_(self.settings.scale)
-        if self.shift_B is not None:
-            logits_QB.sub_(self.shift_B)
-        self.own_entries.fill_(logits_QB, first, -1e4)  # exp gives exactly 0
-        exps_QB = logits_QB.exp_()
+        sims_QB = self._cosines(first, end, out_QB, inverse_Q)
+        if self.settings.pool_ is not None:
+            sims_QB = self.settings.pool_(out_QB.view(end - first, self.per_class, -1))
+        exps_QB = exponentials_(sims_QB, self.settings.scale, self.shift_B)
+        self.own_entries.fill_(exps_QB, first, 0.0)
         if self.part.weights_C is not None:
             exps_QB.mul_(self.part.weights_C[first:end, None])
         if sums_B is not None:
             sums_B += exps_QB.sum(dim=0)
-        if slopes_QNB is not None:
-            torch.mul(slopes_QNB, exps_QB[:, None], out=out_QB.view(end - first, self.per_class, -1))
+        if self.settings.pool_ is not None:
+            out_QB.view(end - first, self.per_class, -1).mul_(exps_QB[:, None])  # the slopes there
         return out_QB.mul_(inverse_Q[:, None])
 
     def _first_pass(self, want_unit: bool) -> tuple[Tensor, Tensor | None]:
@@ -307,8 +305,8 @@ class _Passes:
         for first, end in chunks(self.held, self.step):
             chunk_QD = self.proxies_PD[first * self.per_class : end * self.per_class]
             sims_QB = self._cosines(first, end, buffer_QB[: len(chunk_QD)], inverse_lengths(chunk_QD))
-            if self.settings.pool is not None:
-                sims_QB = self.settings.pool(sims_QB.view(end - first, self.per_class, -1))[0]
+            if self.settings.pool_ is not None:
+                sims_QB = self.settings.pool_(sims_QB.view(end - first, self.per_class, -1))
             self.own_entries.fill_(sims_QB, first, -1.0)
             torch.maximum(largest_B, sims_QB.amax(dim=0).mul_(self.settings.scale), out=largest_B)
         return self.part.maximum_(largest_B)
