@@ -135,8 +135,8 @@ class CachedInputs:
 
     def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
         """See `Inputs`."""
-        for batch in rows:
-            yield torch.from_numpy(self._take(np.array(batch))), self.labels[batch]
+        for batch in map(np.array, rows):
+            yield torch.from_numpy(self._take(batch)), self.labels[batch]
 
     def _take(self, batch: NDArray[np.int64]) -> NDArray[np.generic]:
         rows = self.rows[batch]

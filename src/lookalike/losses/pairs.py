@@ -3,7 +3,7 @@
 They have no proxies and take the same two arguments as all others. The settings are those of the papers, or
 of the code that the proxy papers measured themselves against. `FromPML` lets any other loss of that package
 into our training; `AsPML` lets ours into that package's loops and trainers. The package loads scipy (65 MB in
-all), so each loss imports it when it is built.
+all), so it is imported when the first of these losses is built.
 
 Sources: Wang et al., "Multi-Similarity Loss", CVPR 2019; Wu et al., "Sampling Matters in Deep Embedding
 Learning" (margin), ICCV 2017; Schroff et al., "FaceNet" (semi-hard triplets), CVPR 2015; Hadsell et al.,
@@ -13,8 +13,10 @@ Lifted Structured Feature Embedding", CVPR 2016; Wang et al., "Ranked List Loss 
 CVPR 2019.
 """
 
+import importlib
 import warnings
 from abc import ABC
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
@@ -22,6 +24,11 @@ from torch import Generator, Tensor, nn
 from lookalike.checks import check_at_least, check_choice, check_positive
 from lookalike.errors import ArgumentError
 from lookalike.losses.base import MetricLoss, full_precision, unit_rows
+
+
+def _theirs(module: str) -> Any:
+    """`pytorch_metric_learning.<module>`, imported now."""
+    return importlib.import_module(f"pytorch_metric_learning.{module}")
 
 
 class PairLoss(MetricLoss, ABC):
@@ -85,15 +92,13 @@ class MultiSimilarity(PairLoss):
         epsilon: float = 0.1,
         generator: Generator | None = None,
     ) -> None:
-        from pytorch_metric_learning import losses, miners
-
         check_positive("alpha", alpha)
         check_positive("beta", beta)
         super().__init__(
             num_classes,
             embedding_dim,
-            loss=losses.MultiSimilarityLoss(alpha=alpha, beta=beta, base=base),
-            miner=miners.MultiSimilarityMiner(epsilon=epsilon),
+            loss=_theirs("losses").MultiSimilarityLoss(alpha=alpha, beta=beta, base=base),
+            miner=_theirs("miners").MultiSimilarityMiner(epsilon=epsilon),
         )
 
 
@@ -119,14 +124,14 @@ class Margin(PairLoss):
         sampling: str = "distance_weighted",
         generator: Generator | None = None,
     ) -> None:
-        from pytorch_metric_learning import losses, miners
-
         check_choice("sampling", sampling, ("distance_weighted", "all"))
         super().__init__(
             num_classes,
             embedding_dim,
-            loss=losses.MarginLoss(margin=margin, nu=nu, beta=beta, learn_beta=True, num_classes=num_classes),
-            miner=miners.DistanceWeightedMiner() if sampling == "distance_weighted" else None,
+            loss=_theirs("losses").MarginLoss(
+                margin=margin, nu=nu, beta=beta, learn_beta=True, num_classes=num_classes
+            ),
+            miner=_theirs("miners").DistanceWeightedMiner() if sampling == "distance_weighted" else None,
         )
 
 
@@ -144,14 +149,12 @@ class TripletSemihard(PairLoss):
         margin: float = 0.1,
         generator: Generator | None = None,
     ) -> None:
-        from pytorch_metric_learning import losses, miners
-
         check_positive("margin", margin)
         super().__init__(
             num_classes,
             embedding_dim,
-            loss=losses.TripletMarginLoss(margin=margin),
-            miner=miners.TripletMarginMiner(margin=margin, type_of_triplets="semihard"),
+            loss=_theirs("losses").TripletMarginLoss(margin=margin),
+            miner=_theirs("miners").TripletMarginMiner(margin=margin, type_of_triplets="semihard"),
         )
 
 
@@ -166,10 +169,8 @@ class Triplet(PairLoss):
         margin: float = 0.2,
         generator: Generator | None = None,
     ) -> None:
-        from pytorch_metric_learning import losses
-
         check_positive("margin", margin)
-        super().__init__(num_classes, embedding_dim, loss=losses.TripletMarginLoss(margin=margin))
+        super().__init__(num_classes, embedding_dim, loss=_theirs("losses").TripletMarginLoss(margin=margin))
 
 
 class Contrastive(PairLoss):
@@ -184,9 +185,7 @@ class Contrastive(PairLoss):
         negative_margin: float = 0.5,
         generator: Generator | None = None,
     ) -> None:
-        from pytorch_metric_learning import losses
-
-        loss = losses.ContrastiveLoss(pos_margin=positive_margin, neg_margin=negative_margin)
+        loss = _theirs("losses").ContrastiveLoss(pos_margin=positive_margin, neg_margin=negative_margin)
         super().__init__(num_classes, embedding_dim, loss=loss)
 
 
@@ -218,10 +217,10 @@ class NPairs(PairLoss):
         l2_weight: float = 0.005,
         generator: Generator | None = None,
     ) -> None:
-        from pytorch_metric_learning import distances, losses
-
         check_at_least("l2_weight", l2_weight, 0)
-        loss = losses.NPairsLoss(distance=distances.DotProductSimilarity(normalize_embeddings=False))
+        loss = _theirs("losses").NPairsLoss(
+            distance=_theirs("distances").DotProductSimilarity(normalize_embeddings=False)
+        )
         super().__init__(num_classes, embedding_dim, loss=LengthPenalty(loss, l2_weight), normalized=False)
 
 
@@ -240,9 +239,7 @@ class LiftedStructure(PairLoss):
         positive_margin: float = 0.0,
         generator: Generator | None = None,
     ) -> None:
-        from pytorch_metric_learning import losses
-
-        loss = losses.LiftedStructureLoss(neg_margin=negative_margin, pos_margin=positive_margin)
+        loss = _theirs("losses").LiftedStructureLoss(neg_margin=negative_margin, pos_margin=positive_margin)
         super().__init__(num_classes, embedding_dim, loss=loss)
 
 
@@ -269,13 +266,11 @@ class RankedList(PairLoss):
         imbalance: float = 0.5,
         generator: Generator | None = None,
     ) -> None:
-        from pytorch_metric_learning import losses
-
         with (
             warnings.catch_warnings()
         ):  # of temperatures above 5; the paper's is 10, and exp(10 * 1.2) is safe
             warnings.simplefilter("ignore")
-            loss = losses.RankedListLoss(
+            loss = _theirs("losses").RankedListLoss(
                 margin=margin,
                 alpha=alpha,
                 Tn=negative_temperature,

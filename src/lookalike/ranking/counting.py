@@ -14,11 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lookalike.ranking.pairs import LARGE_CLASS, Pairs
 from lookalike.ranking.positives import Positives
 from lookalike.ranking.tiles import Counter
 from lookalike.ranking.vectors import Comparison, full_precision
-
-_LARGE_CLASS = 24
 
 
 @dataclass(frozen=True)
@@ -61,14 +60,9 @@ def count_ahead(
             and queries == len(comparison.gallery)
             and query_block == gallery_block
         )
-        counter = Counter(
-            comparison,
-            positives,
-            own,
-            start,
-            limit,
-            symmetric and len(positives.index) <= _LARGE_CLASS * queries,
-        )
+        mutual = symmetric and len(positives.index) <= LARGE_CLASS * queries
+        pairs = Pairs(comparison, positives, start, limit, mutual)
+        counter = Counter(pairs, own)
         size = len(comparison.gallery)
         for first in range(0, queries, query_block):
             last = min(first + query_block, queries)
@@ -80,4 +74,4 @@ def count_ahead(
                 counter.count(sims, first, last, begin)
                 if symmetric and begin > first:
                     counter.count(sims.T, begin, end, first)
-        return Ahead(*(array.cpu().numpy() for array in counter.finish()))
+        return Ahead(*(array.cpu().numpy() for array in pairs.finish()))
