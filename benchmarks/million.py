@@ -136,7 +136,7 @@ def short_run(classes: int, steps: int, settings: dict[str, Any]) -> dict[str, f
 
     base = {"name": "norm_softmax", "settings": {"temperature": 0.05}}
     loss = Sampled(classes, DIM, base=base, fraction=0.05, sparse_gradients=True, generator=generator)
-    optimizer = RowSparseAdamW(loss.parameters(), lr=0.02, weight_decay=0.0, **settings)
+    optimizer = RowSparseAdamW(loss.parameters(), lr=0.05, weight_decay=0.0, **settings)
     seen = torch.randperm(classes, generator=generator)[: batch * steps // 2]
     probe = seen[:1000]
 

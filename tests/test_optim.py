@@ -129,26 +129,6 @@ def test_an_idle_row_of_adamw_stands_still_and_its_moments_fade():
     assert not state["exp_avg"][[0, 1, 3, 4, 5, 6]].any()
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_by_visits_each_row_has_an_adamw_of_its_own(shape):
-    """A row is a parameter of its own, stepped only where it has a gradient; decay goes on in every step."""
-    steps, lr, decay = gradients(30, 0.3), 0.1, 0.5
-    rows = [nn.Parameter(row) for row in start().detach().clone()]
-    optimizers = [torch.optim.AdamW([row], lr=lr, weight_decay=0.0) for row in rows]
-    for gradient in steps:
-        for row, optimizer, its_own in zip(rows, optimizers, gradient, strict=True):
-            row.data.mul_(1 - lr * decay)
-            if its_own.any():
-                row.grad = its_own.clone()
-                optimizer.step()
-    ours = run(
-        lambda params: RowSparseAdamW(params, lr=lr, weight_decay=decay, clock="visits"),
-        steps,
-        shape=SHAPES[shape],
-    )
-    torch.testing.assert_close(ours, torch.stack(rows).detach(), rtol=1e-12, atol=1e-12)
-
-
 def test_one_second_moment_a_row_keeps_the_direction():
     parameter = start()
     before = parameter.detach().clone()
@@ -162,29 +142,27 @@ def test_one_second_moment_a_row_keeps_the_direction():
     assert optimizer.state[parameter]["exp_avg_sq"].shape == (ROWS, 1)
 
 
-@pytest.mark.parametrize("clock", ["steps", "visits"])
 @pytest.mark.parametrize("rows_at_a_time", [1, 3, 100])
-def test_any_block_size_gives_the_same(rows_at_a_time, clock, monkeypatch):
+def test_any_block_size_gives_the_same(rows_at_a_time, monkeypatch):
     steps = gradients(8, 0.6)
 
     def make(params):
-        return RowSparseAdamW(params, lr=0.1, clock=clock)
+        return RowSparseAdamW(params, lr=0.1)
 
     whole = run(make, steps, shape=as_sparse)
     monkeypatch.setattr("lookalike.optim.ROWS_AT_A_TIME", rows_at_a_time)
     torch.testing.assert_close(run(make, steps, shape=as_sparse), whole, rtol=1e-14, atol=1e-14)
 
 
-@pytest.mark.parametrize("clock", ["steps", "visits"])
-def test_a_resumed_run_goes_on_as_if_never_stopped(clock):
+def test_a_resumed_run_goes_on_as_if_never_stopped():
     steps = gradients(10, 0.5)
-    whole = run(lambda params: RowSparseAdamW(params, lr=0.1, clock=clock), steps, shape=as_sparse)
+    whole = run(lambda params: RowSparseAdamW(params, lr=0.1), steps, shape=as_sparse)
     parameter = start()
-    optimizer = RowSparseAdamW([parameter], lr=0.1, clock=clock)
+    optimizer = RowSparseAdamW([parameter], lr=0.1)
     for index, gradient in enumerate(steps):
         if index == 5:
             saved = optimizer.state_dict()
-            optimizer = RowSparseAdamW([parameter], lr=0.1, clock=clock)
+            optimizer = RowSparseAdamW([parameter], lr=0.1)
             optimizer.load_state_dict(saved)
         parameter.grad = as_sparse(gradient)
         optimizer.step()

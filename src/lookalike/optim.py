@@ -13,7 +13,6 @@ What an idle row misses, compared with the dense optimizer that gets a zero grad
   rate stays the same. So it equals torch's SGD (with decoupled decay) after `catch_up`.
 * `RowSparseAdamW`: moments shrink as they would, by beta^steps. The moves that dense AdamW makes with
   left-over momentum are left out: an idle row stands still. With beta1 = 0 there are none: both are equal.
-  With clock="visits" an idle row misses nothing but weight decay.
 
 Between visits the parameter holds the row as it was left; weight decay changes only its length, which losses
 of cosines do not see.
@@ -165,12 +164,10 @@ class RowSparseSGD(_RowSparse):
 
 
 class RowSparseAdamW(_RowSparse):
-    """AdamW for rows with a gradient.
+    """AdamW for rows with a gradient; bias is corrected by the number of all steps, as in dense AdamW.
 
     Args:
         lr, betas, eps, weight_decay: as torch's AdamW, with its defaults.
-        clock: what moments fade with and bias is corrected by. "steps", all of them, as in dense AdamW; or
-            "visits", those steps in which the row has a gradient, as if it had an AdamW of its own.
         second_moment: "element", as AdamW; or "row", one running mean of each row's mean squared gradient,
             which saves a matrix of the size of the parameter. It is another optimizer then: steps keep the
             direction of the momentum.
@@ -180,9 +177,8 @@ class RowSparseAdamW(_RowSparse):
             missed steps. A constant gradient g is followed to within g/(256 (1 - beta1)), 4 % at 0.9: from
             nearer, a step moves the moment by less than half its last bit. beta1 is at most 0.95.
 
-    Extra memory: 8 bytes a row (12 with "visits"), and a matrix of the parameter's size for each moment that
-    has one: the first unless beta1 is 0 ("bfloat16": 2 bytes an entry), the second when it is by element
-    ("row": 4 bytes a row).
+    Extra memory: 8 bytes a row, and a matrix of the parameter's size for each moment that has one: the first
+    unless beta1 is 0 ("bfloat16": 2 bytes an entry), the second when it is by element ("row": 4 bytes a row).
 
     Raises:
         ArgumentError: an argument is out of range, a parameter is no matrix, or beta1 is above 0.95 with
@@ -199,22 +195,18 @@ class RowSparseAdamW(_RowSparse):
         weight_decay: float = 1e-2,
         second_moment: str = "element",
         first_moment: str = "full",
-        clock: str = "steps",
     ) -> None:
         for name, beta in zip(("beta1", "beta2"), betas, strict=True):
             check_between(name, beta, 0, 0.999999)
         check_choice("second_moment", second_moment, ("element", "row"))
         check_choice("first_moment", first_moment, ("full", "bfloat16"))
-        check_choice("clock", clock, ("steps", "visits"))
         if first_moment == "bfloat16" and betas[0] > 0.95:
             raise ArgumentError(
                 f"beta1 is {betas[0]} with first_moment 'bfloat16', whose 8 bits do not keep such small changes "
                 "of the moment; lower beta1 to 0.95 or less, or use first_moment='full'"
             )
-        forms = {"second_moment": second_moment, "first_moment": first_moment, "clock": clock}
-        super().__init__(
-            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, **forms}
-        )
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, {**defaults, "second_moment": second_moment, "first_moment": first_moment})
 
     def _begin(self, group: Group, parameter: Tensor, state: State) -> None:
         if group["betas"][0] > 0:
@@ -222,24 +214,18 @@ class RowSparseAdamW(_RowSparse):
             state["exp_avg"] = torch.zeros_like(parameter, dtype=dtype)
         by_row = group["second_moment"] == "row"
         state["exp_avg_sq"] = parameter.new_zeros(len(parameter), 1 if by_row else parameter.shape[1])
-        if group["clock"] == "visits":
-            state["visits"] = torch.zeros_like(state["missed"])
 
     def _catch_up(self, group: Group, parameter: Tensor, state: State, rows: Tensor) -> None:
         missed = state["missed"][rows].to(parameter.dtype)[:, None]
         for name, beta in zip(("exp_avg", "exp_avg_sq"), group["betas"], strict=True):
-            if name in state and group["clock"] == "steps":
+            if name in state:
                 faded = state[name][rows].to(parameter.dtype).mul_(beta**missed)
                 state[name][rows] = faded.to(state[name].dtype)
         if group["weight_decay"] > 0:
             parameter[rows] = parameter[rows].mul_(state["log_decay"][rows].exp()[:, None])
 
     def _move(self, group: Group, parameter: Tensor, state: State, rows: Tensor, gradient: Tensor) -> None:
-        (beta1, beta2), lr = group["betas"], group["lr"]
-        step: int | Tensor = int(state["step"])
-        if group["clock"] == "visits":
-            state["visits"][rows] += 1
-            step = state["visits"][rows].to(gradient.dtype)[:, None]
+        (beta1, beta2), lr, step = group["betas"], group["lr"], int(state["step"])
         first = gradient
         if beta1 > 0:
             first = state["exp_avg"][rows].to(gradient.dtype).lerp_(gradient, 1 - beta1)
@@ -249,9 +235,9 @@ class RowSparseAdamW(_RowSparse):
             squares = squares.mean(dim=1, keepdim=True)
         second = state["exp_avg_sq"][rows].mul_(beta2).add_(squares, alpha=1 - beta2)
         state["exp_avg_sq"][rows] = second
-        lengths = second.div_(1 - beta2**step).sqrt_().add_(group["eps"]).mul_(1 - beta1**step)
+        lengths = second.div_(1 - beta2**step).sqrt_().add_(group["eps"])
         moved = parameter[rows].mul_(1 - lr * group["weight_decay"])
-        parameter[rows] = moved.addcdiv_(first, lengths, value=-lr)
+        parameter[rows] = moved.addcdiv_(first, lengths, value=-lr / (1 - beta1**step))
 
 
 def _visited(parameter: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
