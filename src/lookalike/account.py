@@ -1,11 +1,12 @@
 """What a run says of itself: facts for its files, lines for whoever watches."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from lookalike.data.splits import Parts
 from lookalike.data.table import LabeledImages
+from lookalike.evaluation.intervals import Interval
 from lookalike.job import Job
 from lookalike.models.checkpoint import fingerprint
 from lookalike.models.embedder import Embedder
@@ -14,13 +15,33 @@ from lookalike.train import TrainingState
 
 @dataclass(frozen=True)
 class Outcome:
-    """What validation chose ("start", "trained" or "finished"), and the metrics of each candidate."""
+    """What validation chose ("start", "trained" or "finished"), and the metrics of each candidate.
+
+    `finish_gain` is what the whitened finish adds to the metric, query by query; None without a finish.
+    """
 
     what: str
     epoch: int
     epochs: int
     candidates: dict[str, dict[str, float]]
+    finish_gain: Interval | None = None
     drops: tuple[int, ...] = ()
+
+
+def choose(candidates: dict[str, dict[str, float]], metric: str, finish_gain: Interval | None) -> str:
+    """The finish, or what was trained where the finish is clearly worse; the start where that is no better.
+
+    A dozen validation classes often cannot tell the finish from the projection under it, and the larger of two
+    values is then a coin's toss (docs/results.md). So the finish stands unless its gain is below 0 by more than
+    one standard error, which is what `finish_gain` spans.
+    """
+    order = ["trained"] if finish_gain is None or finish_gain.high < 0 else ["finished", "trained"]
+    better = (
+        name
+        for name in order
+        if name in candidates and candidates[name][metric] > candidates["start"][metric]
+    )
+    return next(better, "start")
 
 
 def data_facts(
@@ -64,6 +85,7 @@ def result_of(job: Job, outcome: Outcome, embedder: Embedder) -> dict[str, Any]:
             "by": by,
             "refit": job.experiment.train.refit and outcome.what != "start",
             "drops": list(outcome.drops),
+            "finish_gain": None if outcome.finish_gain is None else asdict(outcome.finish_gain),
             "test_used_to_select": on_test,
         },
         "data": job.folder.read_json("data.json"),
@@ -105,8 +127,12 @@ def epoch_line(state: TrainingState, metric: str) -> str:
     )
 
 
-def choice_line(best: str, epoch: int, candidates: dict[str, dict[str, float]], metric: str) -> str:
+def choice_line(
+    best: str, epoch: int, candidates: dict[str, dict[str, float]], metric: str, finish_gain: Interval | None
+) -> str:
     scores = ", ".join(f"{name} {100 * values[metric]:.1f}" for name, values in candidates.items())
+    if finish_gain is not None:
+        scores += f" (finish {100 * finish_gain.low:+.1f} to {100 * finish_gain.high:+.1f})"
     told = {
         "start": "training did not help; the untrained start is kept",
         "trained": f"epoch {epoch} is kept",

@@ -2,8 +2,8 @@
 
     table -> train / validation / test classes            (experiment.Experiment.cut)
     network at its closed-form start                       (models.whitening)
-    training on the training classes; validation classes choose between the start, the best epoch and
-    the whitened finish                                     (train.train)
+    training on the training classes; validation classes choose the best epoch, refuse the whitened finish
+    where it is clearly worse, and keep the start where nothing beats it      (train.train, _select)
     optionally once more on all but the test classes, for the chosen number of epochs (`train.refit`)
     test classes, once: the start and the chosen model     (evaluation.evaluate)
 
@@ -24,7 +24,7 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookalike.account import Outcome, choice_line, data_facts, epoch_line, plan, result_of
+from lookalike.account import Outcome, choice_line, choose, data_facts, epoch_line, plan, result_of
 from lookalike.checks import check_at_least
 from lookalike.data.images import picture_size
 from lookalike.data.readers import read
@@ -33,7 +33,7 @@ from lookalike.data.table import LabeledImages
 from lookalike.distributed import Processes
 from lookalike.embedding import embed_with, pick_device
 from lookalike.errors import FileError
-from lookalike.evaluation import RetrievalResult, embedding_health
+from lookalike.evaluation import RetrievalResult, embedding_health, paired_difference
 from lookalike.experiment import Experiment
 from lookalike.files import write_atomically
 from lookalike.inputs import Inputs, Tail
@@ -58,6 +58,9 @@ from lookalike.schedules import drops, replayed
 from lookalike.scoring import score
 from lookalike.settings import ScheduleSettings
 from lookalike.train import TrainingState, train
+
+ONE_ERROR = 0.683
+"""How much of a normal distribution lies within one standard error."""
 
 
 @dataclass(frozen=True)
@@ -206,16 +209,20 @@ def _select(job: Job, tail: Tail) -> tuple[Embedder, Outcome]:
     loss = begin(job, tail, inputs, job.parts.train.num_classes)
     start = copy.deepcopy(embedder)
 
-    def measure() -> dict[str, float]:
+    def scored() -> tuple[RetrievalResult, dict[str, float]]:
         with job.timed("validation"):
             matrix = run_whole(job, tail, held_inputs, project=True).numpy()
             health = embedding_health(matrix, held.labels)
             if health.collapsed:
                 job.progress.say(f"warning: {health.warning}")
-            return _metrics(score(held, matrix)) | {
+            result = score(held, matrix)
+            return result, _metrics(result) | {
                 "effective_rank": health.effective_rank,
                 "similarity_between_classes": health.between,
             }
+
+    def measure() -> dict[str, float]:
+        return scored()[1]
 
     def on_epoch(state: TrainingState) -> None:
         job.progress.say(epoch_line(state, metric))
@@ -230,16 +237,19 @@ def _select(job: Job, tail: Tail) -> tuple[Embedder, Outcome]:
     candidates = {"start": state.history[0]["validation"]}
     if state.best_epoch > 0:
         candidates["trained"] = state.history[state.best_epoch]["validation"]
+    gain = None
     if job.experiment.model.finish == "whitened":
-        projection = copy.deepcopy(embedder.projection)
+        projection, (plain, _) = copy.deepcopy(embedder.projection), scored()
         _finish(job, tail, inputs)
-        candidates["finished"] = measure()
-    best = max(candidates, key=lambda name: candidates[name][metric])  # the earlier of equals
+        finished, candidates["finished"] = scored()
+        columns = plain.per_query[metric], finished.per_query[metric]
+        gain = paired_difference(metric, *columns, plain.labels, confidence=ONE_ERROR).difference
+    best = choose(candidates, metric, gain)
     if best != "finished" and "finished" in candidates:
         embedder.projection = projection
-    job.progress.say(choice_line(best, state.best_epoch, candidates, metric))
+    job.progress.say(choice_line(best, state.best_epoch, candidates, metric, gain))
     recorded = drops(schedule, epochs=state.epoch, metrics=state.values(schedule.metric))
-    return start, Outcome(best, state.best_epoch, state.epoch, candidates, tuple(recorded))
+    return start, Outcome(best, state.best_epoch, state.epoch, candidates, gain, tuple(recorded))
 
 
 def _refit(job: Job, tail: Tail, outcome: Outcome) -> Embedder:

@@ -68,6 +68,27 @@ def test_shards_load_on_any_number_of_processes(processes, size):
     assert torch.equal(torch.cat(parts), whole)
 
 
+@pytest.mark.parametrize("rows_drawn", [1, 3, 100])
+@pytest.mark.parametrize("size", [2, 3])
+def test_parts_start_as_the_rows_of_the_whole_a_block_at_a_time(size, rows_drawn, monkeypatch):
+    """At random, and at noisy class means; no process ever holds the proxies of all classes."""
+    base, labels = {"name": "soft_triple", "settings": {"centers_per_class": 2}}, torch.arange(20) % 6
+    embeddings = torch.randn(20, worker.DIM, generator=worker.start())
+
+    def starts(processes: Processes) -> list[torch.Tensor]:
+        loss = Sharded(7, worker.DIM, base=base, processes=processes, generator=worker.start())
+        at_random = loss.proxies.detach().clone()
+        loss.initialize_proxies_at_class_means(embeddings, labels, worker.start())
+        assert loss.proxies.untyped_storage().nbytes() == 4 * at_random.numel()
+        return [at_random, loss.proxies.detach()]
+
+    monkeypatch.setattr("lookalike.losses.base.ROWS_DRAWN", rows_drawn)
+    whole = starts(Processes())
+    parts = [starts(Processes(rank, size)) for rank in range(size)]
+    for number in range(2):
+        assert torch.equal(torch.cat([part[number] for part in parts]), whole[number])
+
+
 @pytest.mark.parametrize("name", worker.BASES)
 def test_one_process_is_the_base_loss(name):
     sharded, plain = (worker.step(form, name, Processes()) for form in ("sharded", "replicated"))

@@ -13,7 +13,7 @@ Letters in all loss files: B batch, C classes, N proxies of a class, P = C*N pro
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 
@@ -159,12 +159,30 @@ class ProxyLoss(MetricLoss):
         return self
 
     @torch.no_grad()
-    def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Draws the proxies anew, in the way that `proxy_init` names."""
-        rows, dim = self.proxies.shape
+    def reset_parameters(self, generator: Generator | None = None, *, first: int = 0) -> None:
+        """Draws the proxies anew, in the way that `proxy_init` names; on the meta device there is nothing to draw.
+
+        Args:
+            first: the class of the first proxy that is held here, where other processes hold the others. All
+                are drawn, block by block, so that the start is the same however the classes are cut.
+        """
+        if self.proxies.is_meta:
+            return
+        all_rows = self.num_classes * self.proxies_per_class
         draw = PROXY_INITS[self.proxy_init]
-        for block in torch.split(self.proxies, ROWS_DRAWN):
-            block.copy_(draw(len(block), rows, dim, generator))
+        for held, block in self._held(
+            first, lambda rows: draw(rows, all_rows, self.embedding_dim, generator)
+        ):
+            self.proxies[held] = block.to(self.proxies)
+
+    def _held(self, first: int, draw: Callable[[int], Tensor]) -> Iterator[tuple[slice, Tensor]]:
+        """Rows of `proxies` with theirs of what `draw` gives for all proxies of all processes, in blocks."""
+        all_rows, begin = self.num_classes * self.proxies_per_class, first * self.proxies_per_class
+        for at in range(0, all_rows, ROWS_DRAWN):
+            block = draw(min(ROWS_DRAWN, all_rows - at))
+            low, high = max(at, begin), min(at + len(block), begin + len(self.proxies))
+            if low < high:
+                yield slice(low - begin, high - begin), block[low - at : high - at]
 
     @torch.no_grad()
     def initialize_proxies_at_class_means(
@@ -183,19 +201,21 @@ class ProxyLoss(MetricLoss):
         Args:
             first: the class of the first proxy that is held here, where other processes hold the others.
         """
-        labels_M = self.checked(embeddings_MD, labels_M)
-        unit_MD = unit_rows(embeddings_MD)
-        sums_CD = unit_MD.new_zeros(self.num_classes, self.embedding_dim).index_add_(0, labels_M, unit_MD)
-        means_PD = unit_rows(sums_CD).repeat_interleave(self.proxies_per_class, dim=0)
-        if self.proxies_per_class > 1:
-            rows, dim = means_PD.shape
-            noise_PD = _normal(0.1 / math.sqrt(dim), rows, dim, generator)
-            means_PD = unit_rows(means_PD + noise_PD.to(means_PD))
-        samples_C = torch.bincount(labels_M, minlength=self.num_classes)
-        present_P = samples_C.repeat_interleave(self.proxies_per_class) > 0
-        begin = first * self.proxies_per_class
-        held = slice(begin, begin + len(self.proxies))
-        self.proxies.copy_(torch.where(present_P[held, None], means_PD[held], self.proxies.to(means_PD)))
+        labels_M = self.checked(embeddings_MD, labels_M) - first
+        n, dim = self.proxies_per_class, self.embedding_dim
+        classes = len(self.proxies) // n
+        here_M = (labels_M >= 0) & (labels_M < classes)
+        labels_M, unit_MD = labels_M[here_M], unit_rows(embeddings_MD[here_M])
+        sums_CD = unit_MD.new_zeros(classes, dim).index_add_(0, labels_M, unit_MD)
+        means_PD = unit_rows(sums_CD).repeat_interleave(n, dim=0)
+        if n > 1:
+            for held, block in self._held(
+                first, lambda rows: _normal(0.1 / math.sqrt(dim), rows, dim, generator)
+            ):
+                means_PD[held] += block.to(means_PD)
+            means_PD = unit_rows(means_PD)
+        present_P = torch.bincount(labels_M, minlength=classes).repeat_interleave(n) > 0
+        self.proxies.copy_(torch.where(present_P[:, None], means_PD, self.proxies.to(means_PD)))
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         return self.of_checked(embeddings, self.checked(embeddings, labels))

@@ -17,8 +17,6 @@ or proxies sharded over processes, are exact.
 Source of the idea: An et al., "Partial FC: Training 10 Million Identities on a Single Machine", 2021.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
@@ -28,34 +26,26 @@ from lookalike.errors import ArgumentError
 from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.chunked import ChunkedProxyLoss
 from lookalike.losses.large.classes import Part
-from lookalike.losses.wrapping import Base, class_and_settings
+from lookalike.losses.wrapping import Base, build_base
 
 LEAST_DRAWN = 20  # absent classes expected in a sample; none at all then has a chance of e^-20
 
 
-def build_base(
-    base: Base, num_classes: int, embedding_dim: int, generator: Generator | None
+def chunked_base(
+    base: Base, num_classes: int, embedding_dim: int, generator: Generator | None = None
 ) -> ChunkedProxyLoss:
-    """The base loss of a wrapper over classes.
+    """The base loss of a wrapper over classes; see `build_base`.
 
     Raises:
         ArgumentError: it has no chunked form, or is a ready loss of other sizes.
     """
-    kind, settings = class_and_settings(base)
-    if not isinstance(base, ProxyLoss):
-        build: Callable[..., MetricLoss] = kind  # subclasses take more than MetricLoss does
-        base = build(num_classes, embedding_dim, **settings, generator=generator)
-    if not isinstance(base, ChunkedProxyLoss):
+    loss = build_base(base, num_classes, embedding_dim, generator)
+    if not isinstance(loss, ChunkedProxyLoss):
         raise ArgumentError(
-            f"base {type(base).__name__} cannot be computed over some of the classes; "
+            f"base {type(loss).__name__} cannot be computed over some of the classes; "
             "use a softmax loss, ProxyAnchor or SoftTriple"
         )
-    if (base.num_classes, base.embedding_dim) != (num_classes, embedding_dim):
-        raise ArgumentError(
-            f"the ready base has {base.num_classes} classes and dimension {base.embedding_dim}; "
-            f"expected {num_classes} and {embedding_dim}"
-        )
-    return base
+    return loss
 
 
 def sample_classes(
@@ -104,7 +94,7 @@ class Sampled(MetricLoss):
                 f"a fraction of {fraction} of {num_classes} classes is {fraction * num_classes:.1f} of them; "
                 f"raise it to at least {LEAST_DRAWN}/{num_classes}, or use the base loss itself"
             )
-        self.base = build_base(base, num_classes, embedding_dim, generator)
+        self.base = chunked_base(base, num_classes, embedding_dim, generator)
         self.fraction = fraction
         self.corrected = corrected
         self.sparse_gradients = sparse_gradients

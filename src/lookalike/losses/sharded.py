@@ -20,7 +20,7 @@ from lookalike.distributed import Processes
 from lookalike.errors import ArgumentError, FileError
 from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.large.classes import Part
-from lookalike.losses.sampled import build_base
+from lookalike.losses.sampled import chunked_base
 from lookalike.losses.wrapping import Base
 
 
@@ -30,8 +30,9 @@ class Sharded(MetricLoss):
     Args:
         base: Proxy-Anchor, SoftTriple or a softmax loss: a name, {"name": ..., "settings": {...}}, or ready.
         processes: those of torch.distributed when None.
-        generator: source of the proxies' random start. All proxies are drawn and the own rows kept, so that
-            the start is the same for any number of processes; without it, seed torch alike on all of them.
+        generator: source of the proxies' random start. All proxies are drawn, a block at a time, and the own
+            rows kept, so that the start is the same for any number of processes; without it, seed torch alike
+            on all of them.
 
     `forward` takes the global batch, the same on every process. `proxies` are the own rows; their gradient is
     complete and must not be averaged over processes (leave this module out of DistributedDataParallel).
@@ -52,10 +53,18 @@ class Sharded(MetricLoss):
             raise ArgumentError(
                 f"{num_classes} classes cannot be cut over {self.processes.size} processes; use fewer"
             )
-        self.base = build_base(base, num_classes, embedding_dim, generator)
         self.first, self.end = self.processes.share(num_classes)
-        n = self.base.proxies_per_class
-        self.base.proxies = nn.Parameter(self.base.proxies.detach()[self.first * n : self.end * n].clone())
+        if isinstance(base, MetricLoss):
+            self.base = chunked_base(base, num_classes, embedding_dim)
+            n = self.base.proxies_per_class
+            own = self.base.proxies.detach()[self.first * n : self.end * n].clone()
+            self.base.proxies = nn.Parameter(own)
+            return
+        with torch.device("meta"):  # all proxies together may be more than one process can hold
+            self.base = chunked_base(base, num_classes, embedding_dim)
+        rows = (self.end - self.first) * self.base.proxies_per_class
+        self.base.proxies = nn.Parameter(torch.empty(rows, embedding_dim))
+        self.base.reset_parameters(generator, first=self.first)
 
     @property
     def proxies(self) -> nn.Parameter:
