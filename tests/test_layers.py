@@ -21,7 +21,7 @@ LAYERS = {
     ],
     1: ["losses", "data", "models", "evaluation", "schedules", "optim"],
     2: ["embedding", "cache", "inputs", "optimizers", "sharded_state", "train"],
-    3: ["experiment", "runs", "job", "account", "fitting", "scoring", "protocols", "search"],
+    3: ["experiment", "runs", "job", "account", "selection", "fitting", "scoring", "protocols", "search"],
     4: ["studies", "report"],
     5: ["cli", "__main__"],
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 from lookalike.data.splits import Parts
 from lookalike.data.table import LabeledImages
-from lookalike.evaluation.intervals import Interval
+from lookalike.evaluation import Interval
 from lookalike.job import Job
 from lookalike.models.checkpoint import fingerprint
 from lookalike.models.embedder import Embedder
@@ -26,22 +26,6 @@ class Outcome:
     candidates: dict[str, dict[str, float]]
     finish_gain: Interval | None = None
     drops: tuple[int, ...] = ()
-
-
-def choose(candidates: dict[str, dict[str, float]], metric: str, finish_gain: Interval | None) -> str:
-    """The finish, or what was trained where the finish is clearly worse; the start where that is no better.
-
-    A dozen validation classes often cannot tell the finish from the projection under it, and the larger of two
-    values is then a coin's toss (docs/results.md). So the finish stands unless its gain is below 0 by more than
-    one standard error, which is what `finish_gain` spans.
-    """
-    order = ["trained"] if finish_gain is None or finish_gain.high < 0 else ["finished", "trained"]
-    better = (
-        name
-        for name in order
-        if name in candidates and candidates[name][metric] > candidates["start"][metric]
-    )
-    return next(better, "start")
 
 
 def data_facts(
@@ -132,7 +116,7 @@ def choice_line(
 ) -> str:
     scores = ", ".join(f"{name} {100 * values[metric]:.1f}" for name, values in candidates.items())
     if finish_gain is not None:
-        scores += f" (finish {100 * finish_gain.low:+.1f} to {100 * finish_gain.high:+.1f})"
+        scores += f" (finish adds {100 * finish_gain.low:+.1f} to {100 * finish_gain.high:+.1f})"
     told = {
         "start": "training did not help; the untrained start is kept",
         "trained": f"epoch {epoch} is kept",

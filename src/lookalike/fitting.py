@@ -2,18 +2,16 @@
 
     table -> train / validation / test classes            (experiment.Experiment.cut)
     network at its closed-form start                       (models.whitening)
-    training on the training classes; validation classes choose the best epoch, refuse the whitened finish
-    where it is clearly worse, and keep the start where nothing beats it      (train.train, _select)
+    training on the training classes; validation classes choose between the start, the best epoch and the
+    whitened finish                                        (selection)
     optionally once more on all but the test classes, for the chosen number of epochs (`train.refit`)
     test classes, once: the start and the chosen model     (evaluation.evaluate)
 
 Whatever chose is written into the result. The chosen model is never worse on validation than the start.
 """
 
-import copy
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookalike.account import Outcome, choice_line, choose, data_facts, epoch_line, plan, result_of
+from lookalike.account import data_facts, plan, result_of
 from lookalike.checks import check_at_least
 from lookalike.data.images import picture_size
 from lookalike.data.readers import read
@@ -33,34 +31,16 @@ from lookalike.data.table import LabeledImages
 from lookalike.distributed import Processes
 from lookalike.embedding import embed_with, pick_device
 from lookalike.errors import FileError
-from lookalike.evaluation import RetrievalResult, embedding_health, paired_difference
 from lookalike.experiment import Experiment
-from lookalike.files import write_atomically
-from lookalike.inputs import Inputs, Tail
-from lookalike.job import (
-    Job,
-    batches_of,
-    begin,
-    build_network,
-    cached_view,
-    inputs_of,
-    run_whole,
-    set_closed_form,
-)
-from lookalike.losses import HierarchicalProxyLoss, MetricLoss, tree_page
+from lookalike.inputs import Tail
+from lookalike.job import Job, build_network, cached_view
 from lookalike.models.backbones import describe
-from lookalike.models.checkpoint import save_model
 from lookalike.models.embedder import Embedder
 from lookalike.models.inference import for_inference
 from lookalike.progress import Progress
 from lookalike.runs import RunFolder, environment
-from lookalike.schedules import drops, replayed
 from lookalike.scoring import score
-from lookalike.settings import ScheduleSettings
-from lookalike.train import TrainingState, train
-
-ONE_ERROR = 0.683
-"""How much of a normal distribution lies within one standard error."""
+from lookalike.selection import keep_model, refit, select
 
 
 @dataclass(frozen=True)
@@ -136,10 +116,10 @@ def fit(
     job.progress.say(plan(job))
 
     tail = build_network(job)
-    start, outcome = _select(job, tail)
+    start, outcome = select(job, tail)
     if experiment.train.refit and outcome.what != "start":
         tail = build_network(job)
-        start = _refit(job, tail, outcome)
+        start = refit(job, tail, outcome)
     final = tail.embedder.eval()
     if not score_test:
         result = result_of(job, outcome, final)
@@ -198,115 +178,6 @@ def _refuse_other_data(folder: RunFolder, facts: dict[str, Any], purpose: str) -
             )
 
 
-def _select(job: Job, tail: Tail) -> tuple[Embedder, Outcome]:
-    """Trains on the training classes; the tail ends as what the validation classes choose.
-
-    Returns:
-        The start, and the outcome.
-    """
-    held, metric, embedder = job.parts.validation, job.experiment.train.metric, tail.embedder
-    inputs, held_inputs = inputs_of(job, tail, job.parts.train), inputs_of(job, tail, held)
-    loss = begin(job, tail, inputs, job.parts.train.num_classes)
-    start = copy.deepcopy(embedder)
-
-    def scored() -> tuple[RetrievalResult, dict[str, float]]:
-        with job.timed("validation"):
-            matrix = run_whole(job, tail, held_inputs, project=True).numpy()
-            health = embedding_health(matrix, held.labels)
-            if health.collapsed:
-                job.progress.say(f"warning: {health.warning}")
-            result = score(held, matrix)
-            return result, _metrics(result) | {
-                "effective_rank": health.effective_rank,
-                "similarity_between_classes": health.between,
-            }
-
-    def measure() -> dict[str, float]:
-        return scored()[1]
-
-    def on_epoch(state: TrainingState) -> None:
-        job.progress.say(epoch_line(state, metric))
-        if job.leads and state.best_epoch == state.epoch:
-            _save_model(job, embedder)
-
-    settings = job.experiment.train
-    schedule = settings.schedule
-    state = _train(job, tail, loss, inputs, "select", measure, on_epoch, settings.epochs or 0, schedule)
-    if isinstance(loss, HierarchicalProxyLoss) and job.leads:
-        _save_tree(job, loss)
-    candidates = {"start": state.history[0]["validation"]}
-    if state.best_epoch > 0:
-        candidates["trained"] = state.history[state.best_epoch]["validation"]
-    gain = None
-    if job.experiment.model.finish == "whitened":
-        projection, (plain, _) = copy.deepcopy(embedder.projection), scored()
-        _finish(job, tail, inputs)
-        finished, candidates["finished"] = scored()
-        columns = plain.per_query[metric], finished.per_query[metric]
-        gain = paired_difference(metric, *columns, plain.labels, confidence=ONE_ERROR).difference
-    best = choose(candidates, metric, gain)
-    if best != "finished" and "finished" in candidates:
-        embedder.projection = projection
-    job.progress.say(choice_line(best, state.best_epoch, candidates, metric, gain))
-    recorded = drops(schedule, epochs=state.epoch, metrics=state.values(schedule.metric))
-    return start, Outcome(best, state.best_epoch, state.epoch, candidates, gain, tuple(recorded))
-
-
-def _refit(job: Job, tail: Tail, outcome: Outcome) -> Embedder:
-    """Trains from the start on all but the test classes, as long as was best; returns the start."""
-    inputs = inputs_of(job, tail, job.parts.fit)
-    loss = begin(job, tail, inputs, job.parts.fit.num_classes)
-    start = copy.deepcopy(tail.embedder)
-    job.progress.say(f"refit on all {job.parts.fit.num_classes} training classes")
-    schedule = replayed(job.experiment.train.schedule, outcome.drops)
-    _train(job, tail, loss, inputs, "refit", None, lambda state: None, outcome.epoch, schedule)
-    if outcome.what == "finished":
-        _finish(job, tail, inputs)
-    return start
-
-
-def _train(
-    job: Job,
-    tail: Tail,
-    loss: MetricLoss,
-    inputs: Inputs,
-    stage: str,
-    measure: Callable[[], dict[str, float]] | None,
-    on_epoch: Callable[[TrainingState], None],
-    epochs: int,
-    schedule: ScheduleSettings,
-) -> TrainingState:
-    """`train`, going on from the stage's saved state if there is one, saving and logging every epoch."""
-
-    def save(state: TrainingState) -> None:
-        job.folder.save_state(stage, state, loss)
-        if job.leads:
-            job.folder.log({"stage": stage, **state.history[-1]})
-        on_epoch(state)
-
-    with job.timed(f"training ({stage})"):
-        return train(
-            tail,
-            loss,
-            inputs,
-            batches_of(job, inputs.labels),
-            job.experiment.train.model_copy(update={"epochs": epochs, "schedule": schedule}),
-            fabric=job.fabric,
-            seed=job.experiment.seed,
-            evaluate=measure,
-            state=job.folder.load_state(stage, loss),
-            on_epoch=save,
-            progress=job.progress,
-        )
-
-
-def _finish(job: Job, tail: Tail, inputs: Inputs) -> None:
-    """Replaces the projection by the closed form on the trained features."""
-    with job.timed("finish"):
-        pooled = run_whole(job, tail, inputs, project=False)
-        set_closed_form(job, tail.embedder, "whitened", pooled, inputs.labels)
-
-
 def _embed_test(job: Job, tail: Tail, start: Embedder) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Embeddings of the test pictures by the start and by the chosen model, in one pass over the pictures."""
     test, workers = job.parts.test, job.experiment.data.workers
@@ -347,22 +218,7 @@ def _gathered(job: Job, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
     return job.processes.gather(torch.from_numpy(matrix).to(job.fabric.device)).cpu().numpy()
 
 
-def _metrics(result: RetrievalResult) -> dict[str, float]:
-    return {key: value for key, value in result.to_dict().items() if isinstance(value, float)}
-
-
 def _save(job: Job, embedder: Embedder, result: dict[str, Any]) -> None:
     if job.leads:
-        _save_model(job, embedder)
+        keep_model(job, embedder)
         job.folder.write_json("result.json", result)
-
-
-def _save_tree(job: Job, loss: HierarchicalProxyLoss) -> None:
-    """Which classes were grouped, for programs and for people."""
-    tree = loss.tree(job.parts.train.class_names)
-    job.folder.write_json("tree.json", tree)
-    write_atomically(job.folder.path / "tree.html", lambda file: file.write_text(tree_page(tree)))
-
-
-def _save_model(job: Job, embedder: Embedder) -> None:
-    save_model(job.folder.path, embedder, class_names=job.parts.fit.class_names)

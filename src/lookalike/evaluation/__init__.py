@@ -5,12 +5,18 @@ from lookalike.evaluation.compare import compare_results, interval_of, interval_
 from lookalike.evaluation.evaluator import evaluate
 from lookalike.evaluation.files import evaluate_files
 from lookalike.evaluation.health import Health, embedding_health
-from lookalike.evaluation.intervals import bootstrap_over_classes, paired_difference, student_interval
+from lookalike.evaluation.intervals import (
+    Interval,
+    bootstrap_over_classes,
+    paired_difference,
+    student_interval,
+)
 from lookalike.evaluation.result import RetrievalResult
 
 __all__ = [
     "Clustering",
     "Health",
+    "Interval",
     "RetrievalResult",
     "bootstrap_over_classes",
     "cluster_scores",
