@@ -23,7 +23,8 @@ from lookalike.__main__ import _keep_freed_memory
 from lookalike.data.readers import read
 from lookalike.data.table import LabeledImages
 from lookalike.evaluation import RetrievalResult, evaluate, paired_difference
-from lookalike.job import batches_of, begin, build_network, inputs_of, run_whole, set_closed_form
+from lookalike.feeding import inputs_of
+from lookalike.job import batches_of, begin, build_network, run_whole, set_closed_form
 from lookalike.selection import ONE_ERROR
 from lookalike.train import train
 

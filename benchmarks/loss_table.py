@@ -18,7 +18,8 @@ import torch
 from benchmarks.jobs import job_of
 from lookalike.data.readers import read
 from lookalike.experiment import Experiment
-from lookalike.job import Job, batches_of, build_loss, build_network, inputs_of, run_whole
+from lookalike.feeding import inputs_of
+from lookalike.job import Job, batches_of, build_loss, build_network, run_whole
 from lookalike.losses import LOSSES
 from lookalike.models.whitening import whitened
 from lookalike.scoring import score

@@ -50,8 +50,9 @@ from lookalike.data.images import ImageDataset
 from lookalike.data.readers import read
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import test_transform
+from lookalike.feeding import inputs_of
 from lookalike.inputs import CachedInputs, Tail
-from lookalike.job import Job, batches_of, begin, build_network, inputs_of, run_whole
+from lookalike.job import Job, batches_of, begin, build_network, run_whole
 from lookalike.losses import MetricLoss
 from lookalike.models.batch_norm import freeze_batch_norm
 from lookalike.models.embedder import Embedder

@@ -32,8 +32,9 @@ from lookalike.distributed import Processes
 from lookalike.embedding import embed_with, pick_device
 from lookalike.errors import FileError
 from lookalike.experiment import Experiment
+from lookalike.feeding import cached_view
 from lookalike.inputs import Tail
-from lookalike.job import Job, build_network, cached_view
+from lookalike.job import Job, build_network
 from lookalike.models.backbones import describe
 from lookalike.models.embedder import Embedder
 from lookalike.models.inference import for_inference

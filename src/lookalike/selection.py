@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 from lookalike.account import Outcome, choice_line, epoch_line
 from lookalike.evaluation import Interval, RetrievalResult, embedding_health, paired_difference
+from lookalike.feeding import inputs_of
 from lookalike.files import write_atomically
 from lookalike.inputs import Inputs, Tail
-from lookalike.job import Job, batches_of, begin, inputs_of, run_whole, set_closed_form
+from lookalike.job import Job, batches_of, begin, run_whole, set_closed_form
 from lookalike.losses import HierarchicalProxyLoss, MetricLoss, tree_page
 from lookalike.models.checkpoint import save_model
 from lookalike.models.embedder import Embedder
