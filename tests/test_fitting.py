@@ -145,10 +145,10 @@ def test_the_network_of_a_run_that_goes_on_is_the_earlier_ones_in_its_experiment
     fit(squares, tmp_path / "second", toy("frozen"), start_from=tmp_path / "first")
     experiment = load_experiment(tmp_path / "second" / "experiment.yaml")
     assert (experiment.model.pooling, experiment.model.start) == ("average", "pca")
-    with pytest.raises(ArgumentError, match=r"model\.pooling is maximum, but the run .* has average"):
-        fit(
-            squares, tmp_path / "third", toy("frozen", "model.pooling=maximum"), start_from=tmp_path / "first"
-        )
+    for asked in ("maximum", "concat"):  # the default counts too, when somebody asks for it
+        settings = toy("frozen", f"model.pooling={asked}")
+        with pytest.raises(ArgumentError, match=rf"model\.pooling is {asked}, but the run .* has average"):
+            fit(squares, tmp_path / "third", settings, start_from=tmp_path / "first")
     assert not (tmp_path / "third").exists()
 
 

@@ -64,15 +64,15 @@ class Experiment(Settings):
             UnknownNameError: no such setting; the message names the near miss.
             ArgumentError: a value that the setting cannot take.
         """
-        tree = self.model_dump()
+        known, chosen = self.model_dump(), self.model_dump(exclude_unset=True)
         for assignment in assignments:
             place, equals, text = assignment.partition("=")
             if not equals:
                 raise ArgumentError(
                     f"'{assignment}' is not a setting; write NAME=VALUE, such as loss.scale=16"
                 )
-            _assign(tree, place.strip(), _value(text))
-        return _parse(tree, "the settings")
+            _assign(known, chosen, place.strip(), _value(text))
+        return _parse(chosen, "the settings")
 
     def resolve(self, *, gpu: bool, picture_size: int, backbone_size: int, pictures: int) -> "Experiment":
         """This experiment with every None filled that depends on the device, the mode or the pictures.
@@ -102,7 +102,7 @@ class Experiment(Settings):
             mine, theirs = getattr(self, part), getattr(earlier, part)
             for name in names:
                 value, kept = getattr(mine, name), getattr(theirs, name)
-                if value not in (kept, type(mine).model_fields[name].default):
+                if name in mine.model_fields_set and value != kept:
                     raise ArgumentError(
                         f"{part}.{name} is {value}, but the run that training goes on from has {kept}; leave the "
                         "setting out, or train anew"
@@ -201,18 +201,20 @@ def _value(text: str) -> Any:
     return value
 
 
-def _assign(tree: dict[str, Any], place: str, value: Any) -> None:
-    node, parts = tree, place.split(".")
-    for part in parts[:-1]:
-        if not isinstance(node.get(part), dict):
+def _assign(known: dict[str, Any], chosen: dict[str, Any], place: str, value: Any) -> None:
+    """Sets `place` in both trees: `known` has every setting, `chosen` only those that somebody set."""
+    *sections, name = place.split(".")
+    if sections == ["loss"] and name == "name" and value != known["loss"]["name"]:
+        known["loss"], chosen["loss"] = {"name": value}, {"name": value}  # the other loss's arguments go
+        return
+    node, target = known, chosen
+    for section in sections:
+        if not isinstance(node.get(section), dict):
             raise UnknownNameError(f"unknown setting '{place}'{_hint(place)}")
-        node = node[part]
-    if parts[:-1] == ["loss"] and parts[-1] == "name" and value != node.get("name"):
-        tree["loss"] = {"name": value}  # another loss does not inherit this one's arguments
-    elif parts[-1] in node or parts[:-1] == ["loss"]:
-        node[parts[-1]] = value
-    else:
+        node, target = node[section], target.setdefault(section, {})
+    if name not in node and sections != ["loss"]:
         raise UnknownNameError(f"unknown setting '{place}'{_hint(place)}")
+    node[name] = target[name] = value
 
 
 def _hint(place: str) -> str:
