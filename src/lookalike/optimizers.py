@@ -32,11 +32,16 @@ class Optimizers:
     def __init__(self, parts: list[tuple[nn.Module, Optimizer]], fabric: Fabric) -> None:
         self.parts = parts
         self._fabric = fabric
-        if (
-            not torch.cuda.is_available()
-        ):  # Lightning's setting makes each step load the driver's library, 0.3 ms
+        if not torch.cuda.is_available():
+            # Lightning's setting makes each step load the driver's library, 0.3 ms
             os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
         self._steppers: list[Any] = [fabric.setup_optimizers(optimizer) for _, optimizer in parts]
+        self._parameters: list[Parameter] = [
+            parameter
+            for _, optimizer in parts
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        ]
 
     def scale_rates(self, factor: float) -> None:
         """Sets every group's rate to its base rate times `factor`."""
@@ -58,7 +63,9 @@ class Optimizers:
             if settings.clip_norm is not None:
                 self._fabric.clip_gradients(module, stepper, max_norm=settings.clip_norm)
             stepper.step()
-            stepper.zero_grad()
+        # zero_grad without its hooks, which take a few percent of a small step
+        for parameter in self._parameters:
+            parameter.grad = None
 
     def settle(self) -> None:
         """Makes up what idle rows of row-sparse proxies missed: at the end of an epoch, while rates stand."""
