@@ -82,7 +82,8 @@ def select(job: Job, tail: Tail) -> tuple[Embedder, Outcome]:
         candidates["trained"] = state.history[state.best_epoch]["validation"]
     gain = None
     if job.experiment.model.finish == "whitened":
-        projection, (plain, _) = copy.deepcopy(embedder.projection), scored()
+        projection = copy.deepcopy(embedder.projection)
+        plain, _ = scored()
         _finish(job, tail, inputs)
         finished, candidates["finished"] = scored()
         columns = plain.per_query[metric], finished.per_query[metric]

@@ -48,11 +48,14 @@ def proxy_anchor_in_chunks(labels_B: Tensor, *, margin: float, scale: float, par
 
 
 class _Pass:
-    """One evaluation: what every chunk needs, and the two terms of the loss."""
+    """One evaluation: what every chunk needs, and the two terms of the loss.
+
+    `run` finds the logits of the own classes first, then `own_weights_B`, the slopes by the own cosines over the
+    lengths of the proxies; every chunk reads both.
+    """
 
     own_logits_B: Tensor
     own_weights_B: Tensor
-    """Slopes by the own cosines, over the lengths of the proxies."""
 
     def __init__(
         self,
@@ -77,14 +80,14 @@ class _Pass:
         if step >= len(proxies_CD) and part.processes is None:  # one chunk, which has the own cosines too
             logits_CB, inverse_C = self._logits(proxies_CD)
             self.own_logits_B = self.own_entries.of(logits_CB)
-            pull = self._pull(inverse_C.index_select(0, labels_B), len(proxies_CD))
+            pull, self.own_weights_B = self._pull(inverse_C.index_select(0, labels_B), len(proxies_CD))
             exps_CB = torch.empty_like(logits_CB)
             push = self._push(0, proxies_CD, logits_CB, exps_CB, inverse_C, to_unit_BD, to_proxies_CD)
             return pull + push
         own = OwnProxies.of(unit_BD, proxies_CD, labels_B, proxies_per_class=1, part=part)
         self.own_logits_B = own.sims_BN[:, 0] * (self.scale * LOG2_E)
         seats = len(proxies_CD) if part.processes is None else self.total  # labels are below this
-        pull = self._pull(own.inverse_BN[:, 0], seats)
+        pull, self.own_weights_B = self._pull(own.inverse_BN[:, 0], seats)
         push = torch.zeros_like(pull)
         buffers = unit_BD.new_empty(2, min(step, len(proxies_CD)), len(unit_BD))
         for first, end in chunks(len(proxies_CD), step):
@@ -103,8 +106,8 @@ class _Pass:
         scales_Q1 = (inverse_Q * (self.scale * LOG2_E))[:, None]
         return torch.mm(chunk_QD, self.unit_BD.T, out=out_QB).mul_(scales_Q1), inverse_Q
 
-    def _pull(self, own_inverse_B: Tensor, seats: int) -> Tensor:
-        """Mean over the classes present of log(1 + sum exp(-scale*(s_i - margin))); finds `own_weights_B`.
+    def _pull(self, own_inverse_B: Tensor, seats: int) -> tuple[Tensor, Tensor]:
+        """Mean over the classes present of log(1 + sum exp(-scale*(s_i - margin))), and `own_weights_B`.
 
         `seats` is above every label.
         """
@@ -121,8 +124,7 @@ class _Pass:
             present = zeros_C.index_fill_(0, self.labels_B, 1).sum()
             values_C = sums_C.log1p().add_(shift_C)
         weights_B = logits_B.div_(sums_C.index_select(0, self.labels_B).add_(1)).mul_(-self.scale)
-        self.own_weights_B = weights_B.div_(present).mul_(own_inverse_B)
-        return values_C.sum() / present
+        return values_C.sum() / present, weights_B.div_(present).mul_(own_inverse_B)
 
     def _push(
         self,
