@@ -9,7 +9,7 @@ finds the caches full of another contender's numbers. Ratios are to the floor of
 
 floor    three torch.mm: similarities into a ready buffer, both gradients into new tensors, as every loss has
          to hand them over (HPL: three for each level)
-bounded  ours with nothing kept between the two passes of a softmax
+bounded  ours with nothing kept between two passes, of a softmax or of ProxyGML
 peer     pytorch-metric-learning's loss with the same settings, where it has one
 
 Both the wall clock and the CPU seconds of the process are taken: on a machine that others use too, read the
@@ -46,7 +46,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "proxy_gml": ("proxy_gml", {"proxies_per_class": 1, "regularizer_weight": 0.0}),
 }
 HAS_PEER = ("proxy_anchor", "proxy_nca_pp", "norm_softmax", "arc_face", "soft_triple")
-SOFTMAX = ("proxy_nca_pp", "norm_softmax", "arc_face", "soft_triple")
+TWO_PASSES = ("proxy_nca_pp", "norm_softmax", "arc_face", "soft_triple", "proxy_gml")
 STEPS = {100: 5}
 """Steps of a turn, where more than one; the first of several is not counted."""
 Step = Callable[[], None]
@@ -92,7 +92,7 @@ def row(name: str, classes: int, options: argparse.Namespace) -> str:
     times = start("time", name, classes, "all", options)
     memory = {
         form: start("memory", name, classes, form, options)["bytes"] / 2**20
-        for form in ("bounded" if name in SOFTMAX and not options.short else "ours", "dense", "peer")
+        for form in ("bounded" if name in TWO_PASSES and not options.short else "ours", "dense", "peer")
         if form != "peer" or name in HAS_PEER
         if not (form != "ours" and form != "bounded" and classes * BATCH * 4 * 14 > 8 * 2**30)
     }
@@ -158,7 +158,7 @@ def make(name: str, classes: int, forms: list[str], device: str = "cpu") -> dict
     import torch
     from torch import Tensor
 
-    from lookalike.losses import LOSSES
+    from lookalike.losses import LOSSES, ProxyGML
 
     torch.manual_seed(0)
     kind, settings = CASES[name]
@@ -204,12 +204,16 @@ def make(name: str, classes: int, forms: list[str], device: str = "cpu") -> dict
     def bounded() -> Step:
         from lookalike.losses.large import classes as large
 
-        part = large.Part(keep=False)
-        chunked: Callable[..., Tensor] = loss.chunked
+        def value() -> Tensor:
+            checked = loss.checked(embeddings, labels)
+            if isinstance(loss, ProxyGML):
+                return loss.selected(embeddings, checked, keep=False)
+            chunked: Callable[..., Tensor] = loss.chunked
+            return chunked(embeddings, parameters[0], checked, large.Part(keep=False))
 
         def step() -> None:
             embeddings.grad = parameters[0].grad = None
-            chunked(embeddings, parameters[0], loss.checked(embeddings, labels), part).backward()
+            value().backward()
 
         return step
 
@@ -230,7 +234,7 @@ def make(name: str, classes: int, forms: list[str], device: str = "cpu") -> dict
         "dense": lambda: of_form("dense"),
         "floor": floor,
     }
-    if name in SOFTMAX:
+    if name in TWO_PASSES:
         makers["bounded"] = bounded
     if name in HAS_PEER:
         makers["peer"] = peer

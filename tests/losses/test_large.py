@@ -11,9 +11,9 @@ from torch import Tensor
 from lookalike.errors import ArgumentError
 from lookalike.losses import LOSSES, ProxyGML, ProxyLoss
 from lookalike.losses.base import CHUNKED_FROM
-from lookalike.losses.large import proxy_gml
 from lookalike.losses.large.classes import Part, fits_exponent
-from lookalike.losses.large.proxy_gml import largest, proxy_gml_selected
+from lookalike.losses.large.largest import largest
+from lookalike.losses.large.proxy_gml import proxy_gml_selected
 
 CASES = {
     "proxy_anchor": ("proxy_anchor", {}),
@@ -280,8 +280,9 @@ def test_weights_count_classes_as_if_they_were_repeated():
 
 
 @pytest.mark.parametrize(("per_class", "neighbors"), [(1, 5), (1, 1), (3, 7), (3, 3), (3, 2)])
-@pytest.mark.parametrize(("samples", "rows"), [(1, 1), (3, 3), (100, 100), (None, 1024)])
-def test_the_sparse_form_of_proxy_gml_equals_the_dense(per_class, neighbors, samples, rows):
+@pytest.mark.parametrize(("samples", "chunk"), [(1, 1), (3, 3), (100, 100), (None, None)])
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_sparse_form_of_proxy_gml_equals_the_dense(per_class, neighbors, samples, chunk, keep):
     classes = 13
     loss = ProxyGML(
         classes,
@@ -302,7 +303,8 @@ def test_the_sparse_form_of_proxy_gml_equals_the_dense(per_class, neighbors, sam
         neighbors=neighbors,
         scale=3.0,
         samples=samples,
-        rows=rows,
+        chunk=chunk,
+        keep=keep,
     )
     ours = (value.detach(), *torch.autograd.grad(value, (embeddings, loss.proxies)))
     check(ours, dense, 1e-12)
@@ -319,7 +321,7 @@ def test_the_largest_are_those_of_a_stable_sort(data, rows, size, values):
     keys = torch.randint(0, values, (rows, size), generator=generator) / values - 0.5
     expected = [sorted(sorted(range(size), key=lambda j: -row[j])[:k]) for row in keys.tolist()]
     for long_row in (1, 4096):
-        with patch.object(proxy_gml, "LONG_ROW", long_row):
+        with patch("lookalike.losses.large.largest.LONG_ROW", long_row):
             assert largest(keys, k).tolist() == expected
             assert largest(keys.double(), k).tolist() == expected
 
@@ -336,16 +338,18 @@ def test_the_largest_of_long_rows_do_not_hang_on_the_keys_that_are_looked_at_fir
 
 @pytest.mark.parametrize("long_row", [1, 4096])
 def test_the_largest_count_not_a_number_above_all(long_row, monkeypatch):
-    monkeypatch.setattr(proxy_gml, "LONG_ROW", long_row)
+    monkeypatch.setattr("lookalike.losses.large.largest.LONG_ROW", long_row)
     keys = torch.tensor([[1.0, 3.0, torch.nan, 3.0, 2.0], [1.0, torch.nan, torch.nan, torch.nan, 5.0]])
     assert largest(keys, 2).tolist() == [[1, 2], [1, 2]]
     assert largest(keys, 4).tolist() == [[1, 2, 3, 4], [1, 2, 3, 4]]
 
 
-def selected(loss: ProxyGML, embeddings: Tensor, labels: Tensor, neighbors: int) -> tuple[Tensor, ...]:
+def selected(
+    loss: ProxyGML, embeddings: Tensor, labels: Tensor, neighbors: int, **how: bool | int
+) -> tuple[Tensor, ...]:
     n = loss.proxies_per_class
     value = proxy_gml_selected(
-        embeddings, loss.proxies, labels, proxies_per_class=n, neighbors=neighbors, scale=loss.scale
+        embeddings, loss.proxies, labels, proxies_per_class=n, neighbors=neighbors, scale=loss.scale, **how
     )
     return value.detach(), *torch.autograd.grad(value, (embeddings, loss.proxies))
 
@@ -362,19 +366,45 @@ def test_the_sparse_form_of_proxy_gml_equals_the_dense_for_any_k(seed, per_class
     with torch.no_grad():
         loss.proxies.normal_(generator=torch.Generator().manual_seed(seed))
     dense = results(loss, embeddings, labels, "dense")
-    check(selected(loss, embeddings, labels, neighbors), dense, 1e-12)
+    for keep in (True, False):
+        check(selected(loss, embeddings, labels, neighbors, keep=keep), dense, 1e-12)
 
 
-def test_of_equal_proxies_the_first_are_selected():
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("chunk", [1, 2, 6])
+def test_of_equal_proxies_the_first_are_selected(chunk, keep):
     """Classes 0 to 3 share one proxy; sample 0, of class 3, keeps its own and the first two of the others."""
     loss = ProxyGML(6, DIM, proxies_per_class=1, regularizer_weight=0).double()
     embeddings, _ = batch(6, 1)
     with torch.no_grad():
         loss.proxies[:4] = embeddings[0] + torch.arange(DIM)
         loss.proxies[4:] = -embeddings[0]
-    value, _, by_proxies = selected(loss, embeddings, torch.tensor([3]), 3)
+    value, _, by_proxies = selected(loss, embeddings, torch.tensor([3]), 3, chunk=chunk, keep=keep)
     torch.testing.assert_close(value, torch.tensor(3.0, dtype=torch.float64).log())
     assert by_proxies.norm(dim=1).nonzero()[:, 0].tolist() == [0, 1, 3]
+
+
+def test_selected_entries_are_found_again_to_the_last_one():
+    """In float32, where other blocks of a product could round a cosine to the other side of the bar."""
+    loss = ProxyGML(2500, 64, proxies_per_class=2, regularizer_weight=0)
+    embeddings = torch.randn(70, 64, generator=torch.Generator().manual_seed(2)).requires_grad_()
+    labels = torch.arange(70)
+    kept = selected(loss, embeddings, labels, 250, keep=True)
+    again = selected(loss, embeddings, labels, 250, keep=False)
+    check(again, kept, 1e-6)
+    for mine, theirs in zip(again[1:], kept[1:], strict=True):
+        assert torch.equal(mine != 0, theirs != 0)
+
+
+def test_entries_are_kept_only_while_they_are_few(monkeypatch):
+    loss = ProxyGML(13, DIM, proxies_per_class=1, regularizer_weight=0).double()
+    embeddings, labels = batch(13, 9)
+    with monkeypatch.context() as few:
+        few.setattr("lookalike.losses.large.proxy_gml._FoundAgain", None)
+        kept = selected(loss, embeddings, labels, 2)
+    monkeypatch.setattr("lookalike.losses.large.proxy_gml.KEPT_ENTRIES", 17)
+    monkeypatch.setattr("lookalike.losses.large.proxy_gml._Kept", None)
+    check(selected(loss, embeddings, labels, 2), kept, 1e-12)
 
 
 def test_proxy_gml_takes_the_sparse_form_where_it_knows_the_settings():

@@ -169,16 +169,25 @@ class ProxyGML(ProxyLoss):
         """Whether products with sparse matrices pay, and the sparse form knows these settings."""
         return self.neighbor_ratio <= 0.2 and self.positive_bonus is None and self.mask == "selected"
 
+    def selected(self, embeddings: Tensor, labels: Tensor, keep: bool | None = None) -> Tensor:
+        """The loss without its regularizer by products with selected proxies alone; the labels are trusted.
+
+        Args:
+            keep: see `proxy_gml_selected`.
+        """
+        return proxy_gml_selected(
+            embeddings,
+            self.proxies,
+            labels,
+            proxies_per_class=self.proxies_per_class,
+            neighbors=self.neighbors,
+            scale=self.scale,
+            keep=keep,
+        )
+
     def of_checked(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         if self.in_chunks(embeddings) and self.selects_few:
-            value = proxy_gml_selected(
-                embeddings,
-                self.proxies,
-                labels,
-                proxies_per_class=self.proxies_per_class,
-                neighbors=self.neighbors,
-                scale=self.scale,
-            )
+            value = self.selected(embeddings, labels)
         else:
             value = self.dense(self.similarities(embeddings), labels)
         if self.regularizer_weight == 0:

@@ -1,27 +1,36 @@
 """ProxyGML with its selection taken literally: what nobody selected takes no part in the backward pass.
 
-One dense product finds the cosines, block of samples by block; of each sample only k of the P entries are
-kept, so both gradients are products with a sparse matrix.
+The first pass finds the cosines, block of samples by block, and of each sample the k of the P entries that are
+selected; the second goes through the proxies in chunks, where both gradients are products with a sparse matrix.
+
+The selected entries are kept from the first pass while there are few of them. Where there are many, the first
+pass keeps of each sample only how large a cosine has to be to be selected, and the second computes the
+cosines again: one product more, and no memory that grows with their number.
 
 Letters: see `classes.py`; k selected proxies of a sample, b samples in a block, g in a group of it that stays
 in the cache, E entries selected in all, e in a chunk.
 """
 
-import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from lookalike.losses.large.classes import chunk_classes, chunks, inverse_lengths
+from lookalike.losses.large.classes import CHUNK_ENTRIES, chunk_classes, chunks, inverse_lengths
 from lookalike.losses.large.gradients import loss_with_gradients
+from lookalike.losses.large.largest import largest
 
-LONG_ROW = 4096
-"""Proxies from which the largest cosines of a sample are looked for among those that reach a guessed bar."""
+KEPT_ENTRIES = 2**20
+"""Selected entries are kept up to this number (about 35 MB), and found again above it."""
+COSINES_AT_ONCE = 2**23
+"""Cosines of the first pass (32 MB) where the gradient by the proxies is not wanted and lends them no room."""
+OWN = 4.0
+"""Added to the cosines of own proxies before the largest are selected: above any difference of cosines."""
 
 
 def proxy_gml_selected(
@@ -33,108 +42,180 @@ def proxy_gml_selected(
     neighbors: int,
     scale: float,
     samples: int | None = None,
-    rows: int = 2048,
+    chunk: int | None = None,
+    keep: bool | None = None,
 ) -> Tensor:
     """`losses.proxy_gml.proxy_gml` with positives always selected and mask "selected", of raw vectors.
 
     Args:
         samples: samples at a time; never more than D, so that their cosines fit where the gradient by the
             proxies is written later.
-        rows: proxies at a time in the last pass.
+        chunk: classes at a time; chosen for the cache when None.
+        keep: whether selected entries are kept for the second pass; chosen by their number when None.
 
-    Extra memory: about 30 bytes for each of the B*k selected entries, and a few chunks of `rows` x D.
+    Extra memory: about 30 bytes for each of the B*k selected entries if they are kept, and a few chunks.
     """
-    batch, dim = embeddings_BD.shape
-    step = min(samples or batch, batch, dim)
-    group = chunk_classes(len(proxies_PD), 1, 1, embeddings_BD.device)  # samples in the cache
 
     def compute(
         unit_BD: Tensor, proxies_PD: Tensor, want_unit: bool, want_proxies: bool
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        (batch, dim), num_proxies = unit_BD.shape, len(proxies_PD)
         proxies_PD = proxies_PD.detach()  # embedding_bag prepares for a backward pass otherwise
-        inverse_P = unit_BD.new_empty(len(proxies_PD))
-        to_proxies_PD = unit_BD.new_empty(proxies_PD.shape) if want_proxies else None
-        cosines = unit_BD.new_empty(step, len(proxies_PD)) if to_proxies_PD is None else to_proxies_PD
-        num_classes = len(proxies_PD) // proxies_per_class
-        value = unit_BD.new_zeros(())
-        selected_Bk = torch.empty(batch, neighbors, dtype=torch.int32, device=unit_BD.device)
-        weights_Bk = unit_BD.new_empty(batch, neighbors)
-        along_P = unit_BD.new_zeros(len(proxies_PD))
-        for first, end in chunks(batch, step):
-            sims_bP = cosines.view(-1)[: (end - first) * len(proxies_PD)].view(end - first, -1)
-            _fill_cosines(sims_bP, unit_BD[first:end], proxies_PD, inverse_P)
-            of_block = (sims_bP, labels_B[first:end], selected_Bk[first:end], weights_Bk[first:end])
-            for sims_gP, labels_g, selected_gk, weights_gk in zip(
-                *(torch.split(x, group) for x in of_block), strict=True
-            ):
-                chosen_gk, cosines_gk = _select(sims_gP, labels_g, proxies_per_class, neighbors)
-                values_g, slopes_gk = _classify(
-                    cosines_gk, chosen_gk // proxies_per_class, labels_g,
-                    scale=scale, num_classes=num_classes, one_each=proxies_per_class == 1,
-                )  # fmt: skip
-                value += values_g.sum()
-                slopes_gk = slopes_gk.div_(batch)
-                along_P.index_add_(0, chosen_gk.flatten(), (slopes_gk * cosines_gk).flatten())
-                selected_gk.copy_(chosen_gk)
-                weights_gk.copy_(slopes_gk.mul_(inverse_P.take(chosen_gk)))  # by raw proxies
         to_unit_BD = torch.zeros_like(unit_BD) if want_unit else None
+        to_proxies_PD = torch.empty_like(proxies_PD) if want_proxies else None
+        fitting = dim if want_proxies else max(1, COSINES_AT_ONCE // num_proxies)
+        block = min(samples or batch, batch, fitting)
+        room = unit_BD.new_empty(block * num_proxies) if to_proxies_PD is None else to_proxies_PD.view(-1)
+        rows = proxies_per_class * (chunk or chunk_classes(batch, dim, proxies_per_class, unit_BD.device))
+        cosines = _Cosines(unit_BD, proxies_PD, samples=block, rows=min(rows, num_proxies))
+        kept = batch * neighbors <= KEPT_ENTRIES if keep is None else keep
+        selection = (_Kept if kept else _FoundAgain)(cosines, labels_B, proxies_per_class, neighbors, scale)
+        value = selection.fill(room)
         if want_unit or want_proxies:
-            along_P.mul_(inverse_P).mul_(inverse_P)
-            _products(selected_Bk, weights_Bk, along_P, unit_BD, proxies_PD, to_unit_BD, to_proxies_PD, rows)
-        return value / batch, to_unit_BD, to_proxies_PD
+            _add_gradients(selection, to_unit_BD, to_proxies_PD)
+        return value, to_unit_BD, to_proxies_PD
 
     return loss_with_gradients([compute], embeddings_BD, [proxies_PD])
 
 
-def _fill_cosines(sims_bP: Tensor, unit_bD: Tensor, proxies_PD: Tensor, inverse_P: Tensor) -> None:
-    """Fills cosines and 1 / lengths. In chunks that stay in the cache the product is up to 1.6 times as fast."""
-    step = chunk_classes(len(unit_bD), unit_bD.shape[1], 1, unit_bD.device)
-    for first, end in chunks(len(proxies_PD), step):
-        chunk_QD = proxies_PD[first:end]
-        inverse_P[first:end] = inverse_lengths(chunk_QD)
-        torch.mm(unit_bD, chunk_QD.T, out=sims_bP[:, first:end]).mul_(inverse_P[first:end])
+class _Cosines:
+    """Cosines of blocks of samples and chunks of proxies.
 
-
-def largest(keys_bP: Tensor, k: int) -> Tensor:
-    """Columns (b, k) of the k largest keys of each row; on the CPU they rise, and of ties the first are taken.
-
-    `topk` moves pairs of key and column about. On the CPU it is faster to find the k-th largest key alone and
-    to look where the keys are not below it, and in long rows to do so among the few that are large at all.
+    They are the same to the last bit whenever they are asked for: one product in one buffer finds them.
     """
-    if keys_bP.device.type != "cpu":
-        return keys_bP.topk(k, dim=1, sorted=False).indices
-    keys = keys_bP.numpy()
-    if keys.shape[1] < LONG_ROW:
-        return torch.from_numpy(_partitioned(keys, k))
-    chosen = np.empty((len(keys), k), dtype=np.int64)
-    for row, key_P in enumerate(keys):
-        columns = _promising(key_P, k)
-        chosen[row] = columns[_partitioned(key_P[None, columns], k)[0]]
-    return torch.from_numpy(chosen)
+
+    def __init__(self, unit_BD: Tensor, proxies_PD: Tensor, *, samples: int, rows: int) -> None:
+        self.unit_BD, self.proxies_PD = unit_BD, proxies_PD
+        self.blocks = [slice(*ends) for ends in chunks(len(unit_BD), samples)]
+        self.chunks = [slice(*ends) for ends in chunks(len(proxies_PD), rows)]
+        self.inverse_P = torch.cat([inverse_lengths(proxies_PD[chunk]) for chunk in self.chunks])
+        self._buffer = unit_BD.new_empty(samples * rows)
+
+    def of(self, block: slice, chunk: slice, out_bQ: Tensor | None = None) -> Tensor:
+        """Cosines (b, Q); without a place to put them in they last until the next are asked for."""
+        unit_bD, chunk_QD = self.unit_BD[block], self.proxies_PD[chunk]
+        sims_bQ = self._buffer[: len(unit_bD) * len(chunk_QD)].view(len(unit_bD), -1)
+        torch.mm(unit_bD, chunk_QD.T, out=sims_bQ)
+        return torch.mul(sims_bQ, self.inverse_P[chunk], out=sims_bQ if out_bQ is None else out_bQ)
 
 
-def _partitioned(keys: NDArray[Any], k: int) -> NDArray[np.int64]:
-    """`largest` by a partition of whole rows; NaN counts as the largest."""
-    size = keys.shape[1]
-    kept = ~(keys < np.partition(keys, size - k, axis=1)[:, size - k, None])
-    for row in np.flatnonzero(kept.sum(axis=1, dtype=np.int32) > k):  # ties
-        rising = np.argsort(keys[row, ::-1], kind="stable")
-        kept[row] = False
-        kept[row, size - 1 - rising[-k:]] = True
-    return np.flatnonzero(kept).reshape(-1, k) - np.arange(0, kept.size, size)[:, None]
+class _Selection(ABC):
+    """The selected entries of the matrix of cosines, and the slopes of the loss by them."""
+
+    def __init__(
+        self, cosines: _Cosines, labels_B: Tensor, proxies_per_class: int, neighbors: int, scale: float
+    ) -> None:
+        self.cosines, self.labels_B = cosines, labels_B
+        self.per_class, self.neighbors, self.scale = proxies_per_class, neighbors, scale
+        self.along_P = torch.zeros_like(cosines.inverse_P)
+        """Sums over the samples of slope times cosine, of the chunks whose entries were handed out."""
+
+    def fill(self, room: Tensor) -> Tensor:
+        """Selects, and returns the loss. The cosines of a block of samples are put into `room`."""
+        num_proxies = len(self.along_P)
+        at_once = max(1, CHUNK_ENTRIES["cpu" if room.device.type == "cpu" else "accelerator"] // num_proxies)
+        value = room.new_zeros(())
+        for block in self.cosines.blocks:
+            sims_bP = room[: (block.stop - block.start) * num_proxies].view(-1, num_proxies)
+            for chunk in self.cosines.chunks:
+                self.cosines.of(block, chunk, out_bQ=sims_bP[:, chunk])
+            for first, end in chunks(len(sims_bP), at_once):
+                group = slice(block.start + first, block.start + end)
+                labels_g = self.labels_B[group]
+                chosen_gk, cosines_gk = _select(sims_bP[first:end], labels_g, self.per_class, self.neighbors)
+                values_g, slopes_gk = _classify(
+                    cosines_gk, chosen_gk // self.per_class, labels_g,
+                    scale=self.scale, num_classes=num_proxies // self.per_class, one_each=self.per_class == 1,
+                )  # fmt: skip
+                value += values_g.sum()
+                self._add(group, chosen_gk, cosines_gk, values_g, slopes_gk.div_(len(self.labels_B)))
+        return value / len(self.labels_B)
+
+    @abstractmethod
+    def _add(
+        self, group: slice, chosen_gk: Tensor, cosines_gk: Tensor, values_g: Tensor, slopes_gk: Tensor
+    ) -> None:
+        """Takes the chosen proxies of some samples, and slopes of the mean loss by their cosines."""
+
+    @abstractmethod
+    def entries(self) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
+        """Each chunk of proxies with its entries: rising samples, rising columns of a sample within the chunk,
+        and weights: slopes by the products with raw proxies."""
 
 
-def _promising(key_P: NDArray[Any], k: int) -> NDArray[np.int64]:
-    """Columns with the k largest keys among them, a few more than k if one key in 16 tells where these begin."""
-    sample_S = key_P[::16]
-    expected = len(sample_S) * k / len(key_P)
-    rank = math.ceil(expected + 4 * math.sqrt(expected))  # fewer than k keys reach it once in 30,000 rows
-    if rank <= len(sample_S):
-        reached = ~(key_P < np.partition(sample_S, len(sample_S) - rank)[len(sample_S) - rank])
-        columns = np.flatnonzero(reached)
-        if len(columns) >= k:
-            return columns
-    return np.arange(len(key_P))
+class _Kept(_Selection):
+    """The entries are kept."""
+
+    def __init__(self, cosines: _Cosines, labels_B: Tensor, *settings: Any) -> None:
+        super().__init__(cosines, labels_B, *settings)
+        self._chosen_Bk = labels_B.new_empty(len(labels_B), self.neighbors, dtype=torch.int32)
+        self._weights_Bk = cosines.unit_BD.new_empty(len(labels_B), self.neighbors)
+
+    def _add(
+        self, group: slice, chosen_gk: Tensor, cosines_gk: Tensor, values_g: Tensor, slopes_gk: Tensor
+    ) -> None:
+        self.along_P.index_add_(0, chosen_gk.flatten(), (slopes_gk * cosines_gk).flatten())
+        self._chosen_Bk[group] = chosen_gk
+        self._weights_Bk[group] = slopes_gk.mul_(self.cosines.inverse_P.take(chosen_gk))
+
+    def entries(self) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
+        chosen_E, weights_E = self._chosen_Bk.view(-1), self._weights_Bk.view(-1)
+        chunk_E = chosen_E // self.cosines.chunks[0].stop
+        order_E = _order(chunk_E, len(self.cosines.chunks))
+        ends = torch.bincount(chunk_E, minlength=len(self.cosines.chunks)).cumsum(0).tolist()
+        del chunk_E
+        for chunk, (first, end) in zip(self.cosines.chunks, pairwise([0, *ends]), strict=True):
+            order_e = order_E[first:end]
+            columns_e = chosen_E.index_select(0, order_e).sub_(chunk.start)
+            yield chunk, order_e // self.neighbors, columns_e, weights_E.index_select(0, order_e)
+
+
+class _FoundAgain(_Selection):
+    """Of each sample is kept how large a cosine has to be to be selected, and the log-sum-exp of its classes."""
+
+    def __init__(self, cosines: _Cosines, labels_B: Tensor, *settings: Any) -> None:
+        super().__init__(cosines, labels_B, *settings)
+        self._bar_B = torch.empty_like(cosines.unit_BD[:, 0])  # the smallest selected key
+        self._last_B = torch.empty_like(labels_B)  # the last selected column that has it
+        self._log_sums_B = torch.empty_like(self._bar_B)
+
+    def _add(
+        self, group: slice, chosen_gk: Tensor, cosines_gk: Tensor, values_g: Tensor, slopes_gk: Tensor
+    ) -> None:
+        own_gk = chosen_gk // self.per_class == self.labels_B[group, None]
+        keys_gk = cosines_gk + OWN * own_gk
+        bar_g1 = keys_gk.amin(dim=1, keepdim=True)
+        self._bar_B[group] = bar_g1[:, 0]
+        self._last_B[group] = chosen_gk.masked_fill(keys_gk > bar_g1, -1).amax(dim=1)
+        self._log_sums_B[group] = values_g + self.scale * (cosines_gk * own_gk).sum(dim=1)
+
+    def entries(self) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
+        for chunk in self.cosines.chunks:
+            of_blocks = [self._entries(block, chunk) for block in self.cosines.blocks]
+            samples_e, columns_e, weights_e = (torch.cat(parts) for parts in zip(*of_blocks, strict=True))
+            yield chunk, samples_e, columns_e, weights_e
+
+    def _entries(self, block: slice, chunk: slice) -> tuple[Tensor, Tensor, Tensor]:
+        sims_bQ = self.cosines.of(block, chunk)
+        size = sims_bQ.shape[1]
+        column_Q = torch.arange(chunk.start, chunk.stop, device=sims_bQ.device)
+        own_bQ = (column_Q // self.per_class == self.labels_B[block, None]).to(sims_bQ.dtype)
+        keys_bQ, bar_b1 = torch.add(sims_bQ, own_bQ, alpha=OWN), self._bar_B[block, None]
+        tied_bQ = (keys_bQ == bar_b1).logical_and_(column_Q <= self._last_B[block, None])
+        selected_bQ = (keys_bQ > bar_b1).logical_or_(tied_bQ)
+        at_e = selected_bQ.view(-1).nonzero()[:, 0]
+        samples_e, columns_e = at_e // size, at_e % size
+        cosines_e = sims_bQ.view(-1).index_select(0, at_e)
+        sums_e = cosines_e
+        if self.per_class > 1:
+            sums_bc = (sims_bQ * selected_bQ).view(len(sims_bQ), -1, self.per_class).sum(dim=2)
+            sums_e = sums_bc.view(-1).index_select(0, at_e // self.per_class)
+        log_shares_e = sums_e * self.scale - self._log_sums_B[block].index_select(0, samples_e)
+        slopes_e = log_shares_e.exp_().sub_(own_bQ.view(-1).index_select(0, at_e))
+        slopes_e.mul_(self.scale / len(self.labels_B))
+        self.along_P[chunk].index_add_(0, columns_e, slopes_e * cosines_e)
+        weights_e = slopes_e.mul_(self.cosines.inverse_P[chunk].take(columns_e))
+        return samples_e + block.start, columns_e, weights_e
 
 
 def _select(
@@ -144,7 +225,7 @@ def _select(
     own_bN = labels_b[:, None] * proxies_per_class
     own_bN = own_bN + torch.arange(proxies_per_class, device=labels_b.device)
     own_cosines_bN = sims_bP.gather(1, own_bN)
-    sims_bP.scatter_(1, own_bN, own_cosines_bN + 4)  # above any cosine
+    sims_bP.scatter_(1, own_bN, own_cosines_bN + OWN)
     chosen_bk = largest(sims_bP, neighbors)
     sims_bP.scatter_(1, own_bN, own_cosines_bN)
     return chosen_bk, sims_bP.gather(1, chosen_bk)
@@ -175,47 +256,28 @@ def _classify(
     return values_b, slopes_bk.mul_(scale)
 
 
-def _products(
-    selected_Bk: Tensor,
-    weights_Bk: Tensor,
-    along_P: Tensor,
-    unit_BD: Tensor,
-    proxies_PD: Tensor,
-    to_unit_BD: Tensor | None,
-    to_proxies_PD: Tensor | None,
-    rows: int,
-) -> None:
+def _add_gradients(selection: _Selection, to_unit_BD: Tensor | None, to_proxies_PD: Tensor | None) -> None:
     """Adds weights times raw proxies to the embeddings' gradient, and fills the proxies': transposed weights
-    times embeddings, less what lies along each proxy.
-
-    Both are done for `rows` proxies at a time, which stay in the cache meanwhile.
-    """
-    batch, neighbors = selected_Bk.shape
-    cuts = list(chunks(len(proxies_PD), rows))
-    chunk_E = selected_Bk.view(-1) // rows
-    order_E = _order(chunk_E)
-    ends = torch.bincount(chunk_E, minlength=len(cuts)).cumsum(0).tolist()
-    del chunk_E
-    for (first, end), (begin, stop) in zip(cuts, pairwise([0, *ends]), strict=True):
-        order_e, chunk_QD = order_E[begin:stop], proxies_PD[first:end]
-        samples_e = order_e // neighbors
-        columns_e = selected_Bk.view(-1).index_select(0, order_e).sub_(first)
-        weights_e = weights_Bk.view(-1).index_select(0, order_e)
+    times embeddings, less what lies along each proxy. Both are done for a chunk of proxies while it is in the
+    cache."""
+    unit_BD, proxies_PD = selection.cosines.unit_BD, selection.cosines.proxies_PD
+    for chunk, samples_e, columns_e, weights_e in selection.entries():
+        chunk_QD = proxies_PD[chunk]
         if to_unit_BD is not None:
-            to_unit_BD += _sums(chunk_QD, columns_e, weights_e, samples_e, batch)
+            to_unit_BD += _sums(chunk_QD, columns_e, weights_e, samples_e, len(unit_BD))
         if to_proxies_PD is not None:
-            order_e = _order(columns_e)
+            order_e = _order(columns_e, len(chunk_QD))
             samples_e, weights_e = samples_e.index_select(0, order_e), weights_e.index_select(0, order_e)
             sums_QD = _sums(unit_BD, samples_e, weights_e, columns_e, len(chunk_QD))
-            along_Q1 = along_P[first:end, None]
-            torch.addcmul(sums_QD, chunk_QD, along_Q1, value=-1, out=to_proxies_PD[first:end])
+            along_Q = selection.along_P[chunk] * selection.cosines.inverse_P[chunk].square()
+            torch.addcmul(sums_QD, chunk_QD, along_Q[:, None], value=-1, out=to_proxies_PD[chunk])
 
 
-def _order(keys_E: Tensor) -> Tensor:
-    """The stable order of numbers in 0..65535. Of two bytes numpy sorts by counting, several times faster."""
-    if keys_E.device.type != "cpu":
-        return keys_E.argsort(stable=True)
-    return torch.from_numpy(np.argsort(keys_E.numpy().astype(np.uint16), kind="stable"))
+def _order(keys_E: Tensor, end: int) -> Tensor:
+    """The stable order of numbers from 0 to end - 1. Of two bytes numpy sorts by counting, several times faster."""
+    if keys_E.device.type == "cpu" and end <= 2**16:
+        return torch.from_numpy(np.argsort(keys_E.numpy().astype(np.uint16), kind="stable"))
+    return keys_E.argsort(stable=True)
 
 
 def _sums(table_ND: Tensor, rows_e: Tensor, weights_e: Tensor, groups_e: Tensor, groups: int) -> Tensor:
