@@ -10,6 +10,7 @@ from lookalike.embedding import embed
 from lookalike.errors import ArgumentError, FileError, TrainingError
 from lookalike.experiment import Experiment, load_experiment
 from lookalike.fitting import fit
+from lookalike.inputs import Tail
 from lookalike.models.checkpoint import load_model
 from lookalike.progress import Progress
 from lookalike.runs import RunFolder
@@ -120,6 +121,22 @@ def test_a_loss_that_is_not_finite_stops_with_the_pictures(squares, tmp_path, mo
     monkeypatch.setattr(ProxyAnchor, "forward", lambda self, e, y: e.sum() * float("nan"))
     with pytest.raises(TrainingError, match=r"epoch 1, step 1 .*png"):
         fit(squares, tmp_path / "run", toy("frozen"))
+    assert load_model(tmp_path / "run")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_embeddings_that_are_not_finite_stop_with_their_picture(mode, squares, tmp_path, monkeypatch):
+    def spoil(self, batch, embed=Tail.embed):
+        embeddings = embed(self, batch)
+        return (
+            embeddings.index_fill(0, torch.tensor([2]), torch.nan) if self.embedder.training else embeddings
+        )
+
+    monkeypatch.setattr(Tail, "embed", spoil)
+    with pytest.raises(
+        TrainingError, match=r"embeddings are not finite in epoch 1, step 1 .*pictures: \S+png$"
+    ):
+        fit(squares, tmp_path / "run", toy(mode))
     assert load_model(tmp_path / "run")
 
 

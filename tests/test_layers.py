@@ -20,7 +20,7 @@ LAYERS = {
         "distributed",
     ],
     1: ["losses", "data", "models", "evaluation", "schedules", "optim"],
-    2: ["embedding", "cache", "inputs", "optimizers", "sharded_state", "train"],
+    2: ["embedding", "cache", "inputs", "optimizers", "sharded_state", "mishaps", "train"],
     3: [
         "experiment",
         "runs",

@@ -13,7 +13,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from lookalike.errors import ArgumentError, MissingExtraError, UnknownNameError
+from lookalike.errors import ArgumentError, MissingExtraError, NotFiniteError, UnknownNameError
 
 T = TypeVar("T")
 
@@ -102,11 +102,12 @@ def check_batch(embeddings: Tensor, labels: Tensor, *, num_classes: int, embeddi
             )
     if embeddings.device.type == "cpu" and not math.isfinite(float(embeddings.detach().sum())):
         bad = ~torch.isfinite(embeddings.detach()).all(dim=1)  # 20 times slower; a sum may just overflow
-        if bool(bad.any()):
-            first = int(bad.nonzero()[0])
-            raise ArgumentError(
-                f"embeddings are not finite in {int(bad.sum())} of {len(embeddings)} samples; first bad sample "
-                f"index {first}; look at its picture or lower the learning rate"
+        samples: list[int] = bad.nonzero()[:, 0].tolist()
+        if samples:
+            raise NotFiniteError(
+                f"embeddings are not finite in {len(samples)} of {len(embeddings)} samples; first bad sample "
+                f"index {samples[0]}; look at its picture or lower the learning rate",
+                samples,
             )
 
 

@@ -2,6 +2,7 @@
 
 LookalikeError
 ├── ArgumentError (ValueError)        an argument, label or setting that cannot be meant
+│   └── NotFiniteError                numbers that are NaN or infinite; knows which samples have them
 ├── DataError (ValueError)            a data set, table or picture that cannot be used as it is
 ├── FileError (OSError)               a file or folder that cannot be read, written or trusted
 ├── UnknownNameError (LookupError)    a name that is not in its table; carries the near misses
@@ -11,6 +12,8 @@ LookalikeError
 Messages are one line: what, where, what was expected, what to do.
 """
 
+from collections.abc import Sequence
+
 
 class LookalikeError(Exception):
     """Base of every error that this package raises on purpose."""
@@ -18,6 +21,14 @@ class LookalikeError(Exception):
 
 class ArgumentError(LookalikeError, ValueError):
     """An argument, label or setting that cannot be meant."""
+
+
+class NotFiniteError(ArgumentError):
+    """Numbers that are NaN or infinite, in these samples of a batch; none are named when all are meant."""
+
+    def __init__(self, message: str, samples: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.samples = tuple(samples)
 
 
 class DataError(LookalikeError, ValueError):
@@ -38,3 +49,12 @@ class MissingExtraError(LookalikeError, ImportError):
 
 class TrainingError(LookalikeError, RuntimeError):
     """Training cannot go on."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory did not suffice, of the machine or of an accelerator; torch says the first with a bare
+    RuntimeError."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError)
+        and (type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error))
+    )

@@ -16,9 +16,10 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from lookalike.distributed import Processes, average_buffers, global_batch
-from lookalike.errors import ArgumentError, TrainingError
+from lookalike.errors import ArgumentError, NotFiniteError
 from lookalike.inputs import Batches, Inputs, Tail
 from lookalike.losses import MetricLoss
+from lookalike.mishaps import Place, told_with
 from lookalike.models.batch_norm import freeze_batch_norm, set_batch_norm_momentum
 from lookalike.optimizers import Optimizers, build_optimizers
 from lookalike.progress import Progress
@@ -79,7 +80,8 @@ def train(
         on_epoch: called with the state after each epoch, 0 included, to save and to log.
 
     Raises:
-        TrainingError: the loss is not finite; the message names epoch, step and pictures.
+        TrainingError: embeddings or the loss are not finite, or memory does not suffice; the message names
+            epoch, step and pictures.
     """
     progress = progress or Progress()
     epochs = settings.epochs or 0
@@ -116,13 +118,12 @@ def train(
             total, steps = 0.0, 0
             rows = [list(batch) for batch in batches]
             for step, (batch, labels) in enumerate(inputs.batches(rows), start=1):
-                value = float(_step(tail, loss, batch, labels, fabric))
-                if not math.isfinite(value):
-                    raise TrainingError(
-                        _not_finite(epoch, step, factor, settings, inputs.names(rows[step - 1]))
-                    )
-                if step % settings.accumulate == 0 or step == len(rows):
-                    _update(model, loss, optimizers, settings)
+                with told_with(Place(epoch, step, factor, inputs, rows[step - 1]), settings):
+                    value = float(_step(tail, loss, batch, labels, fabric))
+                    if not math.isfinite(value):
+                        raise NotFiniteError("the loss is not finite")
+                    if step % settings.accumulate == 0 or step == len(rows):
+                        _update(model, loss, optimizers, settings)
                 total, steps = total + value, steps + 1
                 phase.note(f"loss {total / steps:.3f}")
                 phase.advance()
@@ -206,12 +207,3 @@ def _finish_epoch(
 
 def _is_over(state: TrainingState, settings: TrainSettings) -> bool:
     return settings.patience is not None and state.epoch - state.best_epoch >= settings.patience
-
-
-def _not_finite(epoch: int, step: int, factor: float, settings: TrainSettings, names: list[str]) -> str:
-    pictures = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
-    return (
-        f"the loss is not finite in epoch {epoch}, step {step} (rate factor {factor:g}, "
-        f"backbone {settings.lr}, head {settings.head_lr}, proxies {settings.proxy_lr}); "
-        f"lower the rates or set train.clip_norm; the last good epoch is kept; pictures of the batch: {pictures}"
-    )

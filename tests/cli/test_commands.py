@@ -142,6 +142,16 @@ def test_failures_are_one_line_and_exit_code_1(lookalike, trained, words, messag
     assert "Traceback" not in done.err
 
 
+def test_memory_that_does_not_suffice_is_one_line_too(lookalike, trained, monkeypatch):
+    def greedy(*_, **__):
+        raise MemoryError("Unable to allocate 9.1 TiB")
+
+    monkeypatch.setattr("lookalike.models.embedder.Embedder.forward", greedy)
+    done = lookalike("embed", trained, "photos", "--out", "v.npz")
+    assert done.code == 1
+    assert done.err.strip().splitlines()[-1] == "error: out of memory (Unable to allocate 9.1 TiB)"
+
+
 @pytest.mark.parametrize("words", [["trian"], ["train"], ["train", "photos"], ["search", "--kk"]])
 def test_wrong_commands_exit_with_2(lookalike, words):
     assert lookalike(*words).code == 2
