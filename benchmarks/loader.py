@@ -7,7 +7,7 @@ made from them for the occasion.
 
 decoding   one process: opening (in full, and as a JPEG drafted at a lower resolution), both transforms of an
            opened picture, and both from file to tensor
-loaders    the pictures as training and embedding receive them, from W processes, with nobody to take them
+loaders    the pictures as training and embedding receive them, with nobody to take them
 training   mode finetune (the whole backbone, batches of 90, Proxy-Anchor, AdamW): `train` on batches that lie
            ready in memory, on the files, and on kept decoded pictures (`data.keep_decoded`); epochs take turns
 embedding  `for_inference` on ready batches of 64, and `embed` on the files; they take turns
@@ -40,11 +40,12 @@ from benchmarks import Seconds, peak_bytes, reset_peak
 from lookalike.__main__ import _keep_freed_memory
 from lookalike.data.decoded import DecodedPictures, decoded_pictures
 from lookalike.data.images import ImageDataset, open_image
+from lookalike.data.loading import decoding_workers, embedding_workers, picture_batches
 from lookalike.data.readers import read
 from lookalike.data.samplers import RandomBatches
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import test_transform, train_transform
-from lookalike.embedding import decoding_workers, embed, embed_to_file, picture_batches
+from lookalike.embedding import embed, embed_to_file
 from lookalike.inputs import PictureInputs, Tail
 from lookalike.losses import ProxyAnchor
 from lookalike.models.embedder import build_embedder
@@ -127,15 +128,16 @@ def loaders(table: LabeledImages, options: argparse.Namespace) -> None:
     kept.set_epoch(1)
     plain = ImageDataset(table, test_transform(Preprocessing(size=options.size, resize=options.size)))
     batches = RandomBatches(table.labels, batch_size=TRAINING)
+    trainers, embedders = decoding_workers(options.workers), embedding_workers(options.workers, "cpu")
     works: dict[str, Callable[[], object]] = {
-        "loader of training": lambda: list(map(len, inputs.batches(batches))),
-        "loader of training, kept pictures": lambda: list(map(len, kept.batches(batches))),
-        "loader of embedding": lambda: list(
-            map(len, picture_batches(plain, batch_size=EMBEDDING, workers=options.workers))
+        f"loader of training, {trainers} processes": lambda: list(map(len, inputs.batches(batches))),
+        f"the same, kept pictures, {trainers} processes": lambda: list(map(len, kept.batches(batches))),
+        f"loader of embedding, {embedders} processes": lambda: list(
+            map(len, picture_batches(plain, batch_size=EMBEDDING, workers=embedders))
         ),
     }
     for name, seconds in median_of(options.rounds, works).items():
-        report(f"{name}, {options.workers} processes", len(table), seconds)
+        report(name, len(table), seconds)
 
 
 def inputs_of(table: LabeledImages, options: argparse.Namespace, *, kept: bool = False) -> PictureInputs:
@@ -147,7 +149,6 @@ def inputs_of(table: LabeledImages, options: argparse.Namespace, *, kept: bool =
             table,
             digest=table.picture_digest(),
             at_least=crops.at_least,
-            workers=options.workers,
             progress=Progress(),
         )
 
@@ -215,7 +216,7 @@ def embedding(table: LabeledImages, options: argparse.Namespace) -> None:
     """All pictures, ready in memory, and from their files."""
     embedder = build_embedder(BACKBONE, weights="none", size=options.size)
     dataset = ImageDataset(table, test_transform(embedder.preprocessing))
-    images = torch.cat(list(picture_batches(dataset, batch_size=EMBEDDING, workers=options.workers)))
+    images = torch.cat(list(picture_batches(dataset, batch_size=EMBEDDING, workers=0)))
     fast = for_inference(embedder)
 
     def bare() -> None:
@@ -266,7 +267,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("data")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--workers", type=int, default=decoding_workers(None))
+    parser.add_argument("--workers", type=int, help="decoding processes; as by default if not given")
     parser.add_argument("--size", type=int, default=112)
     parser.add_argument("--pictures", type=int, default=1440)
     parser.add_argument("--rounds", type=int, default=3)
@@ -278,7 +279,8 @@ def main() -> None:
     whole = read(options.data)
     spread = np.linspace(0, len(whole) - 1, min(options.pictures, len(whole))).astype(int)
     table = whole.rows(spread)
-    print(f"{options.size} px, {options.threads} threads, {options.workers} workers; pictures a second")
+    workers = "workers as by default" if options.workers is None else f"{options.workers} workers"
+    print(f"{options.size} px, {options.threads} threads, {workers}; pictures a second")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LOOKALIKE_CACHE"] = str(Path(folder) / "cache")
         few = table.rows(range(0, len(table), max(1, len(table) // 360)))

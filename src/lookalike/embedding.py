@@ -1,11 +1,10 @@
 """From pictures to vectors: the single way, for evaluation, index, search and export alike.
 
-`picture_batches` turns a table into uint8 batches; `map_pictures` runs a function over them on the device;
-`embed` is `map_pictures` of a whole embedder. Results stream: memory does not grow with the number of
-pictures when they are written to a file.
+`map_pictures` runs a function over the pictures of a table, batch by batch, on the device; `embed` is
+`map_pictures` of a whole embedder. Results stream: memory does not grow with the number of pictures when they
+are written to a file.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,10 @@ import torch
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from lookalike.checks import check_choice
 from lookalike.data.images import ImageDataset
+from lookalike.data.loading import embedding_workers, picture_batches
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import test_transform
 from lookalike.errors import ArgumentError
@@ -58,25 +57,6 @@ class Embeddings:
         return polars.DataFrame({**columns, "embedding": self.matrix})
 
 
-def decoding_workers(workers: int | None) -> int:
-    """`workers`, or one process less than there are cores, at most 8."""
-    return min(8, max(0, (os.cpu_count() or 1) - 1)) if workers is None else workers
-
-
-def picture_batches(
-    dataset: ImageDataset, *, batch_size: int, workers: int | None = None
-) -> Iterator[Tensor]:
-    """The pictures of `dataset` in order: uint8, (B, 3, H, W)."""
-    loader = DataLoader(
-        dataset,
-        batch_size=batch_size,
-        num_workers=decoding_workers(workers),
-        pin_memory=torch.cuda.is_available(),
-    )
-    for images, _labels, _rows in loader:
-        yield images
-
-
 def map_pictures(
     function: Callable[[Tensor], Tensor],
     dataset: ImageDataset,
@@ -90,6 +70,7 @@ def map_pictures(
     """`function` of every batch of pictures, without gradients, as (rows, result on the CPU)."""
     done = 0
     with (progress or Progress()).phase(phase, len(dataset)) as running:
+        workers = embedding_workers(workers, device)
         for images in picture_batches(dataset, batch_size=batch_size, workers=workers):
             with torch.inference_mode():
                 result = function(images.to(device, non_blocking=True)).cpu()

@@ -19,7 +19,6 @@ from lookalike.cache import CachedViews, cached_rows, weight_digest
 from lookalike.data.decoded import DecodedPictures, decoded_pictures
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import TrainTransform
-from lookalike.embedding import decoding_workers
 from lookalike.inputs import CachedInputs, Inputs, PictureInputs, Tail
 from lookalike.job import Job
 from lookalike.models import pooling
@@ -75,8 +74,13 @@ def _made_once(job: Job, phase: str, make: Callable[..., Made]) -> Callable[...,
 def _picture_inputs(job: Job, embedder: Embedder, table: LabeledImages) -> PictureInputs:
     """The files, or what was decoded of them once."""
     data, transform = job.experiment.data, train_transform_of(job, embedder)
+    common: dict[str, Any] = {
+        "seed": job.experiment.seed,
+        "workers": data.workers,
+        "device": job.fabric.device,
+    }
     if not data.keep_decoded:
-        return PictureInputs(table, transform, seed=job.experiment.seed, workers=data.workers)
+        return PictureInputs(table, transform, **common)
     plain = _views(job, embedder, table, lambda images: images, {}, np.uint8, "resizing pictures")
 
     def decoded() -> DecodedPictures:
@@ -84,15 +88,13 @@ def _picture_inputs(job: Job, embedder: Embedder, table: LabeledImages) -> Pictu
             table,
             digest=plain.picture_digest,
             at_least=transform.at_least,
-            workers=decoding_workers(data.workers),
             progress=job.progress,
         )
 
     return PictureInputs(
         table,
         transform,
-        seed=job.experiment.seed,
-        workers=data.workers,
+        **common,
         decoded=_made_once(job, "decoding", decoded),
         plain=_made_once(job, "decoding", lambda: plain.view(0)),
     )

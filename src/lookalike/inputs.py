@@ -20,12 +20,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import Parameter
-from torch.utils.data import DataLoader
 
 from lookalike.data.images import ImageDataset, Kept
+from lookalike.data.loading import PictureLoader, decoding_workers, embedding_workers
 from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import TrainTransform, test_transform
-from lookalike.embedding import decoding_workers
 from lookalike.models.embedder import Embedder
 from lookalike.settings import Mode
 
@@ -165,7 +164,8 @@ class PictureInputs:
     Of `batches` and of `whole` one pass can be under way at a time; a new one ends the one before.
 
     Args:
-        workers: decoding processes; None: see `decoding_workers`.
+        workers: decoding processes; None: see `decoding_workers` for `batches`, `embedding_workers` for `whole`.
+        device: where the network runs.
         decoded: makes the decoded pictures that `batches` takes instead of the files, when it first needs them.
         plain: makes the array (N, 3, S, S) of what `whole` gives, when it first needs it.
     """
@@ -177,6 +177,7 @@ class PictureInputs:
         *,
         seed: int,
         workers: int | None,
+        device: torch.device | str = "cpu",
         block: int = 64,
         decoded: Callable[[], Kept] | None = None,
         plain: Callable[[], NDArray[np.generic]] | None = None,
@@ -186,9 +187,8 @@ class PictureInputs:
         self.labels = torch.from_numpy(table.labels.copy())
         self._augmented = ImageDataset(table, transform, seed=seed)
         as_they_are = ImageDataset(table, test_transform(transform.preprocessing))
-        self._loaders = [
-            _Loader(dataset, decoding_workers(workers)) for dataset in (self._augmented, as_they_are)
-        ]
+        self._batches = PictureLoader(self._augmented, decoding_workers(workers))
+        self._whole = PictureLoader(as_they_are, embedding_workers(workers, device))
 
     def __len__(self) -> int:
         return len(self.table)
@@ -201,7 +201,7 @@ class PictureInputs:
 
     def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
         """See `Inputs`."""
-        return self._loaders[0].batches(rows)
+        return self._batches.batches(rows)
 
     def whole(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
         """See `Inputs`."""
@@ -211,34 +211,9 @@ class PictureInputs:
             array = self._plain()
             yield from (torch.from_numpy(np.take(array, block, axis=0)) for block in blocks)
             return
-        for images, _labels in self._loaders[1].batches(blocks):
+        for images, _labels in self._whole.batches(blocks):
             yield images
 
     def names(self, rows: list[int]) -> list[str]:
         """See `Inputs`."""
         return [self.table.paths[row] for row in rows]
-
-
-class _Loader:
-    """Batches of chosen pictures of a dataset, by worker processes that live as long as this object.
-
-    Forked anew for each pass, they would each time share the memory of a process full of activations, every
-    page of which is then copied when it is next written to: a second or more a pass (docs/performance.md).
-    """
-
-    def __init__(self, dataset: ImageDataset, workers: int) -> None:
-        self._rows: list[list[int]] = []
-        self._loader = DataLoader(
-            dataset,
-            batch_sampler=self._rows,
-            num_workers=workers,
-            persistent_workers=workers > 0,
-            pin_memory=torch.cuda.is_available(),
-            generator=torch.Generator(),  # or else a pass would move torch's own, the first unlike the others
-        )
-
-    def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Pictures and labels of each list of rows."""
-        self._rows[:] = rows
-        for images, labels, _rows in self._loader:
-            yield images, labels

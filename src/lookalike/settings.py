@@ -42,7 +42,11 @@ class DataSettings(Settings):
     crop_scale: tuple[float, float] = Field((0.4, 1.0), description="area range of random resized crops")
     crop_ratio: tuple[float, float] = Field((0.75, 4 / 3), description="aspect range of random resized crops")
     flip: bool = Field(True, description="mirror half of the training pictures")
-    workers: int | None = Field(None, ge=0, description="decoding processes; None: cores - 1, at most 8")
+    workers: int | None = Field(
+        None,
+        ge=0,
+        description="decoding processes; None: cores - 1, at most 8, and none where a CPU only embeds",
+    )
     keep_decoded: bool = Field(
         False, description="finetune: decode each picture once and keep its pixels on disk, 3 bytes each"
     )

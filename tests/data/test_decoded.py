@@ -33,15 +33,14 @@ def photos(tmp_path) -> LabeledImages:
     return LabeledImages(folder, paths, np.array([0, 0, 1, 1, 1]), ("a", "b"))
 
 
-def decode(table, at_least=TRANSFORM.at_least, workers=0):
+def decode(table, at_least=TRANSFORM.at_least):
     digest = table.picture_digest()
-    return decoded_pictures(table, digest=digest, at_least=at_least, workers=workers, progress=Progress())
+    return decoded_pictures(table, digest=digest, at_least=at_least, progress=Progress())
 
 
-@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("at_least", [None, (40, 40)])
-def test_kept_pictures_are_the_opened_ones(photos, own_cache, at_least, workers):
-    kept = decode(photos, at_least, workers)
+def test_kept_pictures_are_the_opened_ones(photos, own_cache, at_least):
+    kept = decode(photos, at_least)
     for row in range(len(photos)):
         np.testing.assert_array_equal(kept.open(row), open_image(photos.file(row), at_least=at_least))
 
@@ -73,9 +72,8 @@ def test_another_resolution_and_other_pictures_are_kept_apart(photos, own_cache)
     assert len(list(own_cache.rglob("*.npy"))) == 3
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_broken_picture_is_named_and_leaves_nothing(photos, own_cache, workers):
+def test_a_broken_picture_is_named_and_leaves_nothing(photos, own_cache):
     photos.file(3).write_bytes(photos.file(3).read_bytes()[:300])
     with pytest.raises(DataError, match=photos.paths[3]):
-        decode(photos, workers=workers)
+        decode(photos)
     assert not [file for file in own_cache.rglob("*") if file.is_file()]

@@ -6,9 +6,7 @@ Nothing is changed; `clean` says what would be left without the pictures that do
 """
 
 import hashlib
-import os
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -17,6 +15,7 @@ import numpy.typing as npt
 import torch
 
 from lookalike.data.images import open_image, to_thumbnail
+from lookalike.data.loading import in_threads
 from lookalike.data.table import LabeledImages
 from lookalike.errors import DataError
 from lookalike.progress import Progress
@@ -97,18 +96,12 @@ class DataReport:
         return result
 
 
-def check_data(
-    table: LabeledImages, *, workers: int | None = None, progress: Progress | None = None
-) -> DataReport:
+def check_data(table: LabeledImages, *, progress: Progress | None = None) -> DataReport:
     """Reads every file of `table` and reports what is wrong; see `DataReport`."""
     count = len(table)
-    threads = workers or min(8, os.cpu_count() or 1)
-    with (
-        (progress or Progress()).phase("checking pictures", count) as phase,
-        ThreadPoolExecutor(threads) as pool,
-    ):
+    with (progress or Progress()).phase("checking pictures", count) as phase:
         found = []
-        for one in pool.map(lambda i: _look_at(table, i), range(count)):
+        for one in in_threads(lambda row: _look_at(table, row), range(count)):
             found.append(one)
             phase.advance()
     unreadable = {table.paths[i]: why for i, (_, _, why) in enumerate(found) if why}

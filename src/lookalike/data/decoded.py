@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from lookalike.data.images import Picture, open_image
+from lookalike.data.loading import in_threads
 from lookalike.data.readers.archives import cache_folder
 from lookalike.data.table import LabeledImages
 from lookalike.files import write_atomically
@@ -53,7 +51,6 @@ def decoded_pictures(
     *,
     digest: str,
     at_least: tuple[int, int] | None,
-    workers: int,
     progress: Progress,
 ) -> DecodedPictures:
     """Every picture of `table` decoded, from the cache or now.
@@ -61,7 +58,6 @@ def decoded_pictures(
     Args:
         digest: `table.picture_digest()`, for which every file is read: once for all that need it.
         at_least: the resolution that suffices; see `open_image`.
-        workers: decoding processes; 0 decodes in this one.
 
     Raises:
         DataError: a picture that cannot be read; nothing is left in the cache then.
@@ -71,25 +67,17 @@ def decoded_pictures(
     pixels, places = (cache_folder() / "decoded" / f"{name}.{suffix}" for suffix in ("rgb", "npy"))
     if not places.exists():  # it is written last
         found: list[tuple[int, int, int]] = []
-        write_atomically(
-            pixels, lambda file: found.extend(_write(file, _decoded(table, at_least, workers, progress)))
-        )
+        write_atomically(pixels, lambda file: found.extend(_write(file, _decoded(table, at_least, progress))))
         write_atomically(places, lambda file: _save(file, np.array(found, dtype=np.int64)))
     return DecodedPictures(np.memmap(pixels, dtype=np.uint8, mode="r").view(np.ndarray), np.load(places))
 
 
-def _decoded(
-    table: LabeledImages, at_least: tuple[int, int] | None, workers: int, progress: Progress
-) -> Iterator[Pixels]:
-    loader = DataLoader(
-        _Decoding(table, at_least),
-        batch_size=None,
-        num_workers=workers,
-        generator=torch.Generator(),  # or else torch's own would move
-    )
+def _decoded(table: LabeledImages, at_least: tuple[int, int] | None, progress: Progress) -> Iterator[Pixels]:
     with progress.phase("decoding pictures", len(table)) as phase:
-        for picture in loader:
-            yield picture.numpy()
+        for picture in in_threads(
+            lambda row: np.array(open_image(table.file(row), at_least=at_least)), range(len(table))
+        ):
+            yield picture
             phase.advance()
 
 
@@ -106,14 +94,3 @@ def _write(file: Path, pictures: Iterator[Pixels]) -> Iterator[tuple[int, int, i
 def _save(file: Path, places: NDArray[np.int64]) -> None:
     with file.open("wb") as stream:  # np.save would add a suffix to the temporary name
         np.save(stream, places)
-
-
-class _Decoding(Dataset[Tensor]):
-    def __init__(self, table: LabeledImages, at_least: tuple[int, int] | None) -> None:
-        self.table, self.at_least = table, at_least
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-    def __getitem__(self, row: int) -> Tensor:
-        return torch.from_numpy(np.array(open_image(self.table.file(row), at_least=self.at_least)))
