@@ -46,9 +46,10 @@ def threads(request):
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize(("workers", "slow"), [(0, 0.0), (0, 9.0), (1, 0.0), (2, 0.0)])
 @pytest.mark.parametrize("rows", [[[3], [22, 0, 3], list(range(COUNT))], [], [[5, 5]]])
-def test_batches_are_the_rows_that_were_asked_for(table, workers, rows, threads):
+def test_batches_are_the_rows_that_were_asked_for(table, workers, slow, rows, threads, monkeypatch):
+    monkeypatch.setattr("lookalike.data.loading.SLOW", slow)
     dataset = ImageDataset(table, train_transform(SIZE), seed=4)
     batches = list(PictureLoader(dataset, workers).batches(iter(rows)))
     assert len(batches) == len(rows)
@@ -66,6 +67,20 @@ def test_all_pictures_come_once_in_order(table, workers, batch_size):
     assert torch.equal(torch.cat(batches), torch.stack([dataset[row][0] for row in range(COUNT)]))
     assert {len(images) for images in batches[:-1]} <= {batch_size}
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize(("slow", "where"), [(0.0, {"main", "pool"}), (9.0, {"main"})])
+def test_threads_decode_when_a_picture_takes_long(table, slow, where, monkeypatch):
+    monkeypatch.setattr("lookalike.data.loading.SLOW", slow)
+    seen = set()
+
+    class Watched(ImageDataset):
+        def __getitem__(self, row):
+            seen.add("main" if threading.current_thread() is threading.main_thread() else "pool")
+            return super().__getitem__(row)
+
+    list(picture_batches(Watched(table, test_transform(SIZE)), batch_size=8, workers=0))
+    assert seen == where
 
 
 @pytest.mark.parametrize("workers", [0, 1])

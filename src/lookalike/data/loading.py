@@ -6,6 +6,7 @@ cores decode a batch, then all run the network (docs/performance.md).
 """
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +19,8 @@ from torch.utils.data import DataLoader
 from lookalike.data.images import ImageDataset
 
 Result = TypeVar("Result")
+SLOW = 0.0006
+"""Seconds for a picture from which on several threads decode."""
 AHEAD = 2
 """Results of a thread that wait to be taken; decoded photos are large."""
 
@@ -88,7 +91,13 @@ class PictureLoader:
             yield images, labels
 
     def _in_this_process(self, rows: Iterable[Sequence[int]]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Photos by all threads. Small pictures one by one: opening one is mostly Python's own work, for which
+        threads would wait on each other. The first of a batch tells which they are."""
         with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-            for batch in rows:
-                pictures, labels, _rows = zip(*pool.map(self._dataset.__getitem__, batch), strict=True)
+            for first, *others in rows:
+                began = time.perf_counter()
+                items = [self._dataset[first]]
+                slow = time.perf_counter() - began > SLOW
+                items += (pool.map if slow else map)(self._dataset.__getitem__, others)
+                pictures, labels, _rows = zip(*items, strict=True)
                 yield torch.stack(pictures), torch.tensor(labels)
