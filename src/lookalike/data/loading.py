@@ -19,8 +19,8 @@ from torch.utils.data import DataLoader
 from lookalike.data.images import ImageDataset
 
 Result = TypeVar("Result")
-SLOW = 0.0006
-"""Seconds for a picture from which on several threads decode."""
+SLOW = 0.0015
+"""Seconds for a picture from which on several threads decode; the first of a batch takes some for cold caches."""
 AHEAD = 2
 """Results of a thread that wait to be taken; decoded photos are large."""
 

@@ -136,10 +136,8 @@ class _Passes:
             sums_B = self.unit_BD @ part.sum_(held_D.clone())
             values_B = self._smoothed(values_B, logits_B, sums_B - own.sims_BN[:, 0])
             slopes_B = slopes_B + settings.label_smoothing
-            spread_D, own_extra = (
-                self.unit_BD.sum(dim=0).mul_(-spread),
-                spread,
-            )  # all classes had it, the own too
+            spread_D = self.unit_BD.sum(dim=0).mul_(-spread)
+            own_extra = spread  # all classes had it, the own too
         weights_BN = (logit_slopes_B * slopes_B / batch + own_extra)[:, None]
         if own_slopes_BN is not None:
             weights_BN = own_slopes_BN.mul_(weights_BN)
