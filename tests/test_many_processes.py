@@ -57,6 +57,42 @@ def test_one_and_several_processes_give_the_same_run(mode, tmp_path):
         assert other["validation"]["map_at_r"] == pytest.approx(result["validation"]["map_at_r"], abs=1e-3)
 
 
+BROKEN = """
+import os
+from lookalike import train
+from lookalike.__main__ import main
+
+step = train._step
+
+def fails(*arguments):
+    if os.environ["LOCAL_RANK"] == "1":
+        raise MemoryError("too little")
+    return step(*arguments)
+
+train._step = fails
+main()
+"""
+
+
+def test_a_process_that_fails_ends_the_others_in_peace(tmp_path):
+    photo_folders(tmp_path / "photos")
+    (tmp_path / "broken.py").write_text(BROKEN)
+    words = [word for name in TOY_SETTINGS for word in ("--set", name)]
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "broken.py")
+    done = subprocess.run(
+        [*launcher, "train", "photos", "--out", "run", "--device", "cpu", *words],
+        cwd=tmp_path,
+        env={**os.environ, "LOOKALIKE_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode != 0
+    told = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert any(line.startswith("error: out of memory in epoch 1, step 1, ") for line in told)
+    assert "closed by peer" not in done.stderr  # torchrun may end the other process before it says a word
+
+
 def test_sharded_proxies_train_as_whole_ones_and_go_on_in_any_number_of_processes(tmp_path):
     photo_folders(tmp_path / "photos")
     words = [

@@ -5,12 +5,36 @@ is called (`global_batch`), and every process computes the same number. Everythi
 program that is not distributed, so one code path serves one process and many.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch import distributed as dist
+
+from lookalike.errors import TrainingError
+
+GONE = ("closed by peer", "reset by peer", "Broken pipe", "Timed out", "remote process exited")
+"""What the transports of torch.distributed say when another process is no longer there."""
+
+
+@contextmanager
+def _with_others() -> Iterator[None]:
+    """What needs all processes.
+
+    Raises:
+        TrainingError: another process has stopped.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if any(words in str(error) for words in GONE):
+            raise TrainingError(
+                "another process of this run has stopped; its own message says why"
+            ) from error
+        raise
 
 
 @dataclass(frozen=True)
@@ -34,18 +58,21 @@ class Processes:
     def wait(self) -> None:
         """Until every process is here."""
         if self.size > 1:
-            dist.barrier()
+            with _with_others():
+                dist.barrier()
 
     def sum_(self, x: Tensor) -> Tensor:
         """The sum of `x` over the processes, in place."""
         if self.size > 1:
-            dist.all_reduce(x)
+            with _with_others():
+                dist.all_reduce(x)
         return x
 
     def maximum_(self, x: Tensor) -> Tensor:
         """The maximum of `x` over the processes, in place."""
         if self.size > 1:
-            dist.all_reduce(x, op=dist.ReduceOp.MAX)
+            with _with_others():
+                dist.all_reduce(x, op=dist.ReduceOp.MAX)
         return x
 
     def gather(self, x: Tensor) -> Tensor:
@@ -53,12 +80,13 @@ class Processes:
         if self.size == 1:
             return x
         counts = [torch.zeros(1, dtype=torch.int64, device=x.device) for _ in range(self.size)]
-        dist.all_gather(counts, torch.tensor([len(x)], device=x.device))
-        sizes = [int(count) for count in counts]
-        padded = x.new_zeros(max(sizes), *x.shape[1:])
-        padded[: len(x)] = x
-        parts = [torch.empty_like(padded) for _ in sizes]
-        dist.all_gather(parts, padded)
+        with _with_others():
+            dist.all_gather(counts, torch.tensor([len(x)], device=x.device))
+            sizes = [int(count) for count in counts]
+            padded = x.new_zeros(max(sizes), *x.shape[1:])
+            padded[: len(x)] = x
+            parts = [torch.empty_like(padded) for _ in sizes]
+            dist.all_gather(parts, padded)
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
 

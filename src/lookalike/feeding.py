@@ -61,11 +61,11 @@ def _made_once(job: Job, phase: str, make: Callable[..., Made]) -> Callable[...,
     @cache
     def made(*arguments: Any) -> Made:
         if not job.leads:
-            job.fabric.barrier()
+            job.processes.wait()
         with job.timed(phase):
             result = make(*arguments)
         if job.leads:
-            job.fabric.barrier()
+            job.processes.wait()
         return result
 
     return made

@@ -13,12 +13,14 @@ Whatever chose is written into the result. The chosen model is never worse on va
 import os
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -42,6 +44,9 @@ from lookalike.progress import Progress
 from lookalike.runs import RunFolder, environment
 from lookalike.scoring import score
 from lookalike.selection import keep_model, refit, select
+
+PATIENCE = timedelta(days=1)
+"""How long processes wait for the one that runs all pictures through the network; torch's own is half an hour."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,7 @@ def fit(
         folder.write_json("data.json", facts)
         folder.write_json("environment.json", environment(str(fabric.device)))
         experiment.save(folder.path / "experiment.yaml")
-    fabric.barrier()
+    job.processes.wait()
     job.progress.say(plan(job))
 
     tail = build_network(job)
@@ -148,7 +153,7 @@ def _launched(accelerator: str, devices: int, precision: Any) -> Fabric:
         accelerator=accelerator,
         devices=here,
         num_nodes=max(1, started // here),
-        strategy="ddp" if many else "auto",
+        strategy=DDPStrategy(timeout=PATIENCE) if many else "auto",
         precision=precision,
     )
     if many:
