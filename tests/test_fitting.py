@@ -214,14 +214,33 @@ def test_poolings_of_one_network_share_a_pass_over_the_pictures(squares, tmp_pat
 
 
 class Told(Progress):
-    """Remembers the phases."""
+    """Remembers the phases, and what is said."""
 
     def __init__(self):
-        self.phases = []
+        self.phases, self.said = [], []
+
+    def say(self, text):
+        self.said.append(text)
 
     def phase(self, name, total):
         self.phases.append(name)
         return super().phase(name, total)
+
+
+@pytest.mark.parametrize(
+    ("mode", "workers", "who"),
+    [
+        ("frozen", "null", "the training process"),  # on a CPU
+        ("partial", "1", "a process beside"),
+        ("finetune", "0", "the training process"),
+        ("finetune", "2", "2 processes beside"),
+    ],
+)
+def test_it_is_said_who_decodes(mode, workers, who, squares, tmp_path):
+    progress = Told()
+    settings = toy(mode, f"data.workers={workers}", "train.epochs=0")
+    fit(squares, tmp_path / "run", settings, progress=progress)
+    assert progress.said[0].endswith(f"; pictures decoded by {who}")
 
 
 def test_kept_decoded_pictures_change_nothing_but_the_time(squares, tmp_path, own_cache):

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from lookalike.data.loading import decoding_workers, embedding_workers
 from lookalike.data.splits import Parts
 from lookalike.data.table import LabeledImages
 from lookalike.evaluation import Interval
@@ -96,8 +97,17 @@ def plan(job: Job) -> str:
         f"{experiment.model.embedding_dim}-d, loss {experiment.loss.name}, "
         f"up to {train.epochs} epochs{warm}\n"
         f"rates: backbone {train.lr if job.mode != 'frozen' else 0}, head {train.head_lr}, "
-        f"proxies {train.proxy_lr}; chosen by validation {train.metric}"
+        f"proxies {train.proxy_lr}; chosen by validation {train.metric}; pictures decoded by {_decoders(job)}"
     )
+
+
+def _decoders(job: Job) -> str:
+    asked = job.experiment.data.workers
+    embeds = job.mode != "finetune"
+    workers = embedding_workers(asked, job.fabric.device) if embeds else decoding_workers(asked)
+    if workers == 0:
+        return "the training process"
+    return "a process beside" if workers == 1 else f"{workers} processes beside"
 
 
 def epoch_line(state: TrainingState, metric: str) -> str:
