@@ -78,6 +78,18 @@ def test_class_means_by_hand_and_absent_classes_stay():
     )
 
 
+@pytest.mark.parametrize("rows", [1, 7, 100])
+def test_class_means_are_the_same_in_blocks_of_any_size(rows, monkeypatch):
+    embeddings = torch.randn(50, 6, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(50) % 4
+    whole, in_blocks = ProxyAnchor(5, 6), ProxyAnchor(5, 6)
+    in_blocks.load_state_dict(whole.state_dict())
+    whole.initialize_proxies_at_class_means(embeddings, labels)
+    monkeypatch.setattr("lookalike.losses.base.ROWS_AT_ONCE", rows)
+    in_blocks.initialize_proxies_at_class_means(embeddings, labels)
+    torch.testing.assert_close(in_blocks.proxies, whole.proxies, rtol=1e-6, atol=1e-7)
+
+
 def test_several_proxies_start_around_the_class_mean():
     loss = SoftTriple(2, 64, centers_per_class=3)
     g = torch.Generator().manual_seed(0)

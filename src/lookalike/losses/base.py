@@ -68,7 +68,7 @@ PROXY_INITS: dict[str, Callable[[int, int, int, Generator | None], Tensor]] = {
     # until initialize_proxies_at_class_means
     "class_mean": lambda draw, rows, dim, g: _normal(1, draw, dim, g),
 }
-ROWS_DRAWN = 2**16
+ROWS_AT_ONCE = 2**16
 
 CHUNKED_FROM = 2**13
 """Similarities in a batch from which chunked forms are faster: about 90 samples and 90 proxies."""
@@ -178,8 +178,8 @@ class ProxyLoss(MetricLoss):
     def _held(self, first: int, draw: Callable[[int], Tensor]) -> Iterator[tuple[slice, Tensor]]:
         """Rows of `proxies` with theirs of what `draw` gives for all proxies of all processes, in blocks."""
         all_rows, begin = self.num_classes * self.proxies_per_class, first * self.proxies_per_class
-        for at in range(0, all_rows, ROWS_DRAWN):
-            block = draw(min(ROWS_DRAWN, all_rows - at))
+        for at in range(0, all_rows, ROWS_AT_ONCE):
+            block = draw(min(ROWS_AT_ONCE, all_rows - at))
             low, high = max(at, begin), min(at + len(block), begin + len(self.proxies))
             if low < high:
                 yield slice(low - begin, high - begin), block[low - at : high - at]
@@ -204,9 +204,13 @@ class ProxyLoss(MetricLoss):
         labels_M = self.checked(embeddings_MD, labels_M) - first
         n, dim = self.proxies_per_class, self.embedding_dim
         classes = len(self.proxies) // n
-        here_M = (labels_M >= 0) & (labels_M < classes)
-        labels_M, unit_MD = labels_M[here_M], unit_rows(embeddings_MD[here_M])
-        sums_CD = unit_MD.new_zeros(classes, dim).index_add_(0, labels_M, unit_MD)
+        labels_M = labels_M.masked_fill((labels_M < 0) | (labels_M >= classes), classes)  # held elsewhere
+        dtype = torch.promote_types(embeddings_MD.dtype, torch.float32)
+        sums_CD = embeddings_MD.new_zeros(classes + 1, dim, dtype=dtype)
+        blocks = (torch.split(x, ROWS_AT_ONCE) for x in (labels_M, embeddings_MD))
+        for labels_R, embeddings_RD in zip(*blocks, strict=True):
+            sums_CD.index_add_(0, labels_R, unit_rows(embeddings_RD))
+        sums_CD = sums_CD[:classes]
         means_PD = unit_rows(sums_CD).repeat_interleave(n, dim=0)
         if n > 1:
             for held, block in self._held(
@@ -214,7 +218,7 @@ class ProxyLoss(MetricLoss):
             ):
                 means_PD[held] += block.to(means_PD)
             means_PD = unit_rows(means_PD)
-        present_P = torch.bincount(labels_M, minlength=classes).repeat_interleave(n) > 0
+        present_P = torch.bincount(labels_M, minlength=classes)[:classes].repeat_interleave(n) > 0
         self.proxies.copy_(torch.where(present_P[:, None], means_PD, self.proxies.to(means_PD)))
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
