@@ -58,21 +58,22 @@ class Processes:
     def wait(self) -> None:
         """Until every process is here."""
         if self.size > 1:
+            of_gpu = dist.get_backend() == "nccl"  # which would guess the device by the rank
             with _with_others():
-                dist.barrier()
+                dist.barrier(device_ids=[torch.cuda.current_device()] if of_gpu else None)
 
     def sum_(self, x: Tensor) -> Tensor:
         """The sum of `x` over the processes, in place."""
-        if self.size > 1:
-            with _with_others():
-                dist.all_reduce(x)
-        return x
+        return self._reduce_(x, dist.ReduceOp.SUM)
 
     def maximum_(self, x: Tensor) -> Tensor:
         """The maximum of `x` over the processes, in place."""
+        return self._reduce_(x, dist.ReduceOp.MAX)
+
+    def _reduce_(self, x: Tensor, operation: Any) -> Tensor:
         if self.size > 1:
             with _with_others():
-                dist.all_reduce(x, op=dist.ReduceOp.MAX)
+                dist.all_reduce(x, op=operation)
         return x
 
     def gather(self, x: Tensor) -> Tensor:

@@ -58,3 +58,8 @@ def is_out_of_memory(error: BaseException) -> bool:
         isinstance(error, RuntimeError)
         and (type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error))
     )
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, or else its name."""
+    return (str(error) or type(error).__name__).splitlines()[0]

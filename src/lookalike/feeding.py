@@ -74,19 +74,12 @@ def _made_once(job: Job, phase: str, make: Callable[..., Made]) -> Callable[...,
 def _picture_inputs(job: Job, embedder: Embedder, table: LabeledImages) -> PictureInputs:
     """The files, or what was decoded of them once."""
     data, transform = job.experiment.data, train_transform_of(job, embedder)
-    common: dict[str, Any] = {
-        "seed": job.experiment.seed,
-        "workers": data.workers,
-        "device": job.fabric.device,
-    }
-    if not data.keep_decoded:
-        return PictureInputs(table, transform, **common)
-    plain = _views(job, embedder, table, lambda images: images, {}, np.uint8, "resizing pictures")
+    views = _views(job, embedder, table, lambda images: images, {}, np.uint8, "resizing pictures")
 
     def decoded() -> DecodedPictures:
         return decoded_pictures(
             table,
-            digest=plain.picture_digest,
+            digest=views.picture_digest,
             at_least=transform.at_least,
             progress=job.progress,
         )
@@ -94,9 +87,11 @@ def _picture_inputs(job: Job, embedder: Embedder, table: LabeledImages) -> Pictu
     return PictureInputs(
         table,
         transform,
-        **common,
-        decoded=_made_once(job, "decoding", decoded),
-        plain=_made_once(job, "decoding", lambda: plain.view(0)),
+        seed=job.experiment.seed,
+        workers=data.workers,
+        device=job.fabric.device,
+        decoded=_made_once(job, "decoding", decoded) if data.keep_decoded else None,
+        plain=_made_once(job, "decoding", lambda: views.view(0)) if data.keep_decoded else None,
     )
 
 

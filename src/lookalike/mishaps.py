@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lookalike.distributed import Processes
-from lookalike.errors import NotFiniteError, TrainingError, is_out_of_memory
+from lookalike.errors import NotFiniteError, TrainingError, first_line, is_out_of_memory
 from lookalike.inputs import Inputs
 from lookalike.settings import TrainSettings
 
@@ -56,9 +56,8 @@ def _not_finite(error: NotFiniteError, place: Place, settings: TrainSettings) ->
 
 
 def _out_of_memory(error: BaseException, place: Place) -> TrainingError:
-    what = (str(error) or type(error).__name__).splitlines()[0]
     return TrainingError(
-        f"out of memory in {place}, a batch of {len(place.rows)} pictures ({what}); take half as many with "
-        "train.accumulate=2, smaller pictures (data.image_size), or train less of the network (train.mode=partial); "
-        "the last good epoch is kept"
+        f"out of memory in {place}, a batch of {len(place.rows)} pictures ({first_line(error)}); take half as "
+        "many with train.accumulate=2, smaller pictures (data.image_size), or train less of the network "
+        "(train.mode=partial); the last good epoch is kept"
     )

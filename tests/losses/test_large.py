@@ -11,7 +11,7 @@ from torch import Tensor
 from lookalike.errors import ArgumentError
 from lookalike.losses import LOSSES, ProxyGML, ProxyLoss
 from lookalike.losses.base import CHUNKED_FROM
-from lookalike.losses.large.classes import Part, fits_exponent
+from lookalike.losses.large.classes import CHUNK_ENTRIES, Part, fits_exponent
 from lookalike.losses.large.largest import largest
 from lookalike.losses.large.proxy_gml import proxy_gml_selected
 
@@ -282,7 +282,9 @@ def test_weights_count_classes_as_if_they_were_repeated():
 @pytest.mark.parametrize(("per_class", "neighbors"), [(1, 5), (1, 1), (3, 7), (3, 3), (3, 2)])
 @pytest.mark.parametrize(("samples", "chunk"), [(1, 1), (3, 3), (100, 100), (None, None)])
 @pytest.mark.parametrize("keep", [True, False])
-def test_the_sparse_form_of_proxy_gml_equals_the_dense(per_class, neighbors, samples, chunk, keep):
+def test_the_sparse_form_of_proxy_gml_equals_the_dense(
+    per_class, neighbors, samples, chunk, keep, monkeypatch
+):
     classes = 13
     loss = ProxyGML(
         classes,
@@ -295,19 +297,10 @@ def test_the_sparse_form_of_proxy_gml_equals_the_dense(per_class, neighbors, sam
     ).double()
     embeddings, labels = batch(8, 9)
     dense = results(loss, embeddings, labels, "dense")
-    value = proxy_gml_selected(
-        embeddings,
-        loss.proxies,
-        labels,
-        proxies_per_class=per_class,
-        neighbors=neighbors,
-        scale=3.0,
-        samples=samples,
-        chunk=chunk,
-        keep=keep,
-    )
-    ours = (value.detach(), *torch.autograd.grad(value, (embeddings, loss.proxies)))
-    check(ours, dense, 1e-12)
+    how = {"samples": samples, "chunk": chunk, "keep": keep}
+    check(selected(loss, embeddings, labels, neighbors, **how), dense, 1e-12)
+    monkeypatch.setitem(CHUNK_ENTRIES, "cpu", len(loss.proxies))  # one sample of a block at a time
+    check(selected(loss, embeddings, labels, neighbors, **how), dense, 1e-12)
 
 
 @settings(max_examples=100, deadline=None)
@@ -345,7 +338,7 @@ def test_the_largest_count_not_a_number_above_all(long_row, monkeypatch):
 
 
 def selected(
-    loss: ProxyGML, embeddings: Tensor, labels: Tensor, neighbors: int, **how: bool | int
+    loss: ProxyGML, embeddings: Tensor, labels: Tensor, neighbors: int, **how: bool | int | None
 ) -> tuple[Tensor, ...]:
     n = loss.proxies_per_class
     value = proxy_gml_selected(

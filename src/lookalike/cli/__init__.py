@@ -22,7 +22,7 @@ from lookalike.cli import (
     study,
     train,
 )
-from lookalike.errors import LookalikeError, is_out_of_memory
+from lookalike.errors import LookalikeError, first_line, is_out_of_memory
 
 app = typer.Typer(
     name="lookalike",
@@ -65,8 +65,7 @@ def run(arguments: list[str] | None = None) -> int:
         code = done.exit_code
     except Exception as error:
         if is_out_of_memory(error):
-            what = (str(error) or type(error).__name__).splitlines()[0]
-            print(f"error: out of memory ({what})", file=sys.stderr)
+            print(f"error: out of memory ({first_line(error)})", file=sys.stderr)
             return 1
         return _usage(error)
     if code == _INTERRUPTED:

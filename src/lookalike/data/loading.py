@@ -93,11 +93,11 @@ class PictureLoader:
     def _in_this_process(self, rows: Iterable[Sequence[int]]) -> Iterator[tuple[Tensor, Tensor]]:
         """Photos by all threads. Small pictures one by one: opening one is mostly Python's own work, for which
         threads would wait on each other. The first of a batch tells which they are."""
-        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-            for first, *others in rows:
-                began = time.perf_counter()
-                items = [self._dataset[first]]
-                slow = time.perf_counter() - began > SLOW
-                items += (pool.map if slow else map)(self._dataset.__getitem__, others)
-                pictures, labels, _rows = zip(*items, strict=True)
-                yield torch.stack(pictures), torch.tensor(labels)
+        look_up = self._dataset.__getitem__
+        for first, *others in rows:
+            began = time.perf_counter()
+            one = look_up(first)
+            slow = time.perf_counter() - began > SLOW
+            rest = in_threads(look_up, others) if slow else map(look_up, others)
+            pictures, labels, _rows = zip(one, *rest, strict=True)
+            yield torch.stack(pictures), torch.tensor(labels)

@@ -50,10 +50,14 @@ class Part:
 WHOLE = Part()
 
 
+def chunk_entries(device: torch.device) -> int:
+    """`CHUNK_ENTRIES` of the device."""
+    return CHUNK_ENTRIES["cpu" if device.type == "cpu" else "accelerator"]
+
+
 def chunk_classes(batch: int, dim: int, proxies_per_class: int, device: torch.device) -> int:
     """Classes in a chunk, when the caller does not say."""
-    entries = CHUNK_ENTRIES["cpu" if device.type == "cpu" else "accelerator"]
-    return max(16, entries // (max(batch, dim) * proxies_per_class))
+    return max(16, chunk_entries(device) // (max(batch, dim) * proxies_per_class))
 
 
 def chunks(num_classes: int, step: int) -> Iterator[tuple[int, int]]:
