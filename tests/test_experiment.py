@@ -80,10 +80,24 @@ def test_resolving_keeps_what_was_set():
     assert (resolved.train.mode, resolved.train.epochs, resolved.data.image_size) == ("frozen", 7, 64)
 
 
-@pytest.mark.parametrize(("picture", "size"), [(112, 112), (105, 112), (50, 48), (20, 32), (3000, 224)])
-def test_pictures_are_not_enlarged_beyond_themselves_nor_the_backbone(picture, size):
-    resolved = Experiment().resolve(gpu=False, picture_size=picture, backbone_size=224, pictures=5000)
+@pytest.mark.parametrize(
+    ("gpu", "image", "size"),
+    [
+        (False, 112, 192),
+        (True, 112, 224),
+        (True, 3000, 224),
+        (False, 3000, 192),
+        (True, 50, 96),
+        (False, 9, 32),
+    ],
+)
+def test_input_size_is_near_the_backbones_and_at_most_twice_the_images(gpu, image, size):
+    resolved = Experiment().resolve(gpu=gpu, picture_size=image, backbone_size=224, pictures=5000)
     assert resolved.data.image_size == resolved.data.resize == size
+
+
+def test_learning_rates_fall_to_zero_by_default():
+    assert Experiment().train.schedule.name == "cosine"
 
 
 @pytest.mark.parametrize(("pictures", "dim"), [(5000, 512), (1024, 512), (40, 16), (4, 2)])

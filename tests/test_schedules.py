@@ -14,7 +14,7 @@ def factors(schedule, epochs, metrics=()):
 
 
 def test_constant():
-    assert factors(ScheduleSettings(), 3) == [1, 1, 1]
+    assert factors(ScheduleSettings(name="constant"), 3) == [1, 1, 1]
 
 
 def test_step_drops_after_every_so_many_epochs():

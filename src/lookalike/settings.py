@@ -33,8 +33,8 @@ class DataSettings(Settings):
     image_size: int | None = Field(
         None,
         ge=16,
-        description="pixels a side that the network sees; None: the "
-        "pictures' own median short side, at most the backbone's size",
+        description="input resolution in pixels; None: the backbone's own, six sevenths of it without a GPU, "
+        "and at most twice the images' median short side",
     )
     resize: int | None = Field(
         None, ge=16, description="short side before the central crop; None: image_size"
@@ -94,7 +94,7 @@ class BatchSettings(Settings):
 class ScheduleSettings(Settings):
     """How learning rates fall, as a factor on every group's rate; see `lookalike.schedules`."""
 
-    name: Literal["constant", "step", "cosine", "plateau", "replay"] = "constant"
+    name: Literal["constant", "step", "cosine", "plateau", "replay"] = "cosine"
     gamma: float = Field(0.5, gt=0, le=1, description="factor of each drop")
     every: int = Field(10, ge=1, description="step: epochs between drops")
     milestones: tuple[int, ...] = Field(

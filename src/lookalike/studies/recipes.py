@@ -44,6 +44,7 @@ def loop(epochs: int, **settings: Any) -> TrainSettings:
     base = {
         "mode": "finetune", "epochs": epochs, "patience": max(epochs, 1), "warmup_epochs": 0,
         "metric": "recall_at_1", "proxy_start": "loss", "batch_norm": "train",
+        "schedule": {"name": "constant"},
     }  # fmt: skip
     return TrainSettings.model_validate(base | settings)
 
