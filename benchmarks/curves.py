@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from benchmarks import Seconds, clock
-from lookalike.inputs import Batches
+from lookalike.training.inputs import Batches
 
 LEVELS = (0.25, 0.5, 0.75, 0.9, 1.0)
 """Parts of the way from the start to the best value that both sides reach."""

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from benchmarks.jobs import job_of
 from lookalike.__main__ import _keep_freed_memory
-from lookalike.data.readers import read
-from lookalike.data.table import LabeledImages
+from lookalike.data.dataset import LabeledImages
+from lookalike.data.read import read
 from lookalike.evaluation import RetrievalResult, evaluate, paired_difference
-from lookalike.feeding import inputs_of
-from lookalike.job import batches_of, begin, build_network, run_whole, set_closed_form
-from lookalike.selection import ONE_ERROR
-from lookalike.train import train
+from lookalike.training.feeding import inputs_of
+from lookalike.training.loop import train
+from lookalike.training.selection import ONE_ERROR
+from lookalike.training.setup import batches_of, begin, build_network, run_whole, set_closed_form
 
 CLASSES, DRAWS = 15, 60
 Matrix = NDArray[np.float32]

@@ -7,7 +7,7 @@ Contenders take turns, an epoch each, after an epoch that is not counted; median
 
 floor  the products alone: projection forward and its weight's gradient, and the loss's three (cosines, and the
        gradients by embeddings and by proxies), into ready memory
-ours   `lookalike.train.train` in mode frozen: a memory-mapped cache, Proxy-Anchor, AdamW
+ours   `lookalike.training.loop.train` in mode frozen: a memory-mapped cache, Proxy-Anchor, AdamW
 peer   the same model and rates in a plain loop over pooled features in memory, pytorch-metric-learning's
        ProxyAnchorLoss, torch.optim.AdamW as it comes
 
@@ -29,16 +29,17 @@ from torch import Tensor, nn
 
 from benchmarks import Seconds, clock
 from lookalike.__main__ import _keep_freed_memory
+from lookalike.config.schema import TrainSettings
+from lookalike.data.dataset import LabeledImages
 from lookalike.data.samplers import RandomBatches
-from lookalike.data.table import LabeledImages
-from lookalike.inputs import CachedInputs, Tail
 from lookalike.losses import ProxyAnchor
 from lookalike.models.embedder import Embedder
 from lookalike.models.parts import EmbedderConfig
-from lookalike.optimizers import build_optimizers
+from lookalike.optim.factory import build_optimizers
 from lookalike.preprocessing import Preprocessing
-from lookalike.settings import TrainSettings
-from lookalike.train import train
+from lookalike.training.inputs import CachedInputs
+from lookalike.training.loop import train
+from lookalike.training.trainable import Tail
 
 SETTINGS = TrainSettings(mode="frozen", epochs=2, head_lr=1e-3, proxy_lr=1e-2, lr=1e-3)
 

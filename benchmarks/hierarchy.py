@@ -20,12 +20,14 @@ import torch
 from sklearn.metrics import adjusted_mutual_info_score
 from torch import Tensor
 
-from lookalike.data.readers import read
+from lookalike.data.read import read
 from lookalike.data.splits import hold_out_classes
 from lookalike.embedding import embed
 from lookalike.evaluation import evaluate
-from lookalike.losses import LOSSES, HierarchicalProxyLoss, MetricLoss, tree_page, tree_text
+from lookalike.losses import LOSSES, HierarchicalProxyLoss, MetricLoss
+from lookalike.losses.class_tree import tree_text
 from lookalike.models.embedder import build_embedder
+from lookalike.reporting.hierarchy_page import tree_page
 
 SIZE, DIM, BATCH, EPOCHS, SEEDS = 112, 128, 128, 30, (0, 1, 2)
 

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 from lightning_fabric import Fabric
 
-from lookalike.data.images import picture_size
+from lookalike.config.experiment import Experiment
+from lookalike.data.dataset import LabeledImages
+from lookalike.data.image_io import picture_size
 from lookalike.data.splits import Parts
-from lookalike.data.table import LabeledImages
-from lookalike.experiment import Experiment
-from lookalike.job import Job
 from lookalike.models.backbones import describe
-from lookalike.progress import Progress
-from lookalike.runs import RunFolder
+from lookalike.training.context import Job
+from lookalike.training.run_dir import RunFolder
+from lookalike.utils.progress import Progress
 
 
 def job_of(table: LabeledImages, settings: list[str], folder: Path, parts: Parts | None = None) -> Job:

@@ -38,22 +38,24 @@ from torch import Tensor
 
 from benchmarks import Seconds, peak_bytes, reset_peak
 from lookalike.__main__ import _keep_freed_memory
+from lookalike.config.schema import TrainSettings
+from lookalike.data.dataloader import decoding_workers, embedding_workers, picture_batches
+from lookalike.data.dataset import LabeledImages
 from lookalike.data.decoded import DecodedPictures, decoded_pictures
-from lookalike.data.images import ImageDataset, open_image
-from lookalike.data.loading import decoding_workers, embedding_workers, picture_batches
-from lookalike.data.readers import read
+from lookalike.data.image_dataset import ImageDataset
+from lookalike.data.image_io import open_image
+from lookalike.data.read import read
 from lookalike.data.samplers import RandomBatches
-from lookalike.data.table import LabeledImages
 from lookalike.data.transforms import test_transform, train_transform
 from lookalike.embedding import embed, embed_to_file
-from lookalike.inputs import PictureInputs, Tail
 from lookalike.losses import ProxyAnchor
 from lookalike.models.embedder import build_embedder
-from lookalike.models.inference import for_inference
+from lookalike.models.fuse import for_inference
 from lookalike.preprocessing import Preprocessing
-from lookalike.progress import Progress
-from lookalike.settings import TrainSettings
-from lookalike.train import train
+from lookalike.training.inputs import PictureInputs
+from lookalike.training.loop import train
+from lookalike.training.trainable import Tail
+from lookalike.utils.progress import Progress
 
 BACKBONE, CROPS = "tf_efficientnet_lite0", (0.4, 1.0)
 TRAINING, EMBEDDING = 90, 64
@@ -168,24 +170,24 @@ class TakingTurns:
         return len(self.table)
 
     def set_epoch(self, epoch: int) -> None:
-        """See `lookalike.inputs.Inputs`."""
+        """See `lookalike.training.inputs.Inputs`."""
         self.turn = epoch % 3
         self.inputs.set_epoch(epoch)
         self.kept.set_epoch(epoch)
 
     def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
-        """See `lookalike.inputs.Inputs`."""
+        """See `lookalike.training.inputs.Inputs`."""
         if self.turn == 0:
             yield from [(self.images[batch], self.labels[batch]) for batch in rows]
         else:
             yield from (self.inputs if self.turn == 1 else self.kept).batches(rows)
 
     def whole(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
-        """See `lookalike.inputs.Inputs`."""
+        """See `lookalike.training.inputs.Inputs`."""
         return self.inputs.whole(first, end)
 
     def names(self, rows: list[int]) -> list[str]:
-        """See `lookalike.inputs.Inputs`."""
+        """See `lookalike.training.inputs.Inputs`."""
         return self.inputs.names(rows)
 
 

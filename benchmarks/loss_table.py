@@ -16,14 +16,15 @@ from pathlib import Path
 import torch
 
 from benchmarks.jobs import job_of
-from lookalike.data.readers import read
-from lookalike.experiment import Experiment
-from lookalike.feeding import inputs_of
-from lookalike.job import Job, batches_of, build_loss, build_network, run_whole
+from lookalike.config.experiment import Experiment
+from lookalike.data.read import read
 from lookalike.losses import LOSSES
 from lookalike.models.whitening import whitened
-from lookalike.scoring import score
-from lookalike.train import train
+from lookalike.training.context import Job
+from lookalike.training.evaluate_run import score
+from lookalike.training.feeding import inputs_of
+from lookalike.training.loop import train
+from lookalike.training.setup import batches_of, build_loss, build_network, run_whole
 
 RATES = (1e-3, 3e-3)
 BALANCED = ("batch.sampler=balanced", "batch.classes=18", "batch.per_class=5")

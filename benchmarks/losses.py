@@ -202,7 +202,7 @@ def make(name: str, classes: int, forms: list[str], device: str = "cpu") -> dict
         return step
 
     def bounded() -> Step:
-        from lookalike.losses.large import classes as large
+        from lookalike.losses.kernels import classes as large
 
         def value() -> Tensor:
             checked = loss.checked(embeddings, labels)

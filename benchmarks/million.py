@@ -90,7 +90,7 @@ def step_of(form: str, classes: int) -> dict[str, float]:
 
     from lookalike.losses.proxy_anchor import ProxyAnchor
     from lookalike.losses.sampled import Sampled
-    from lookalike.optim import RowSparseAdamW
+    from lookalike.optim.row_sparse import RowSparseAdamW
 
     loss: torch.nn.Module
     if form == "torch AdamW":
@@ -120,7 +120,7 @@ def short_run(classes: int, steps: int, settings: dict[str, Any]) -> dict[str, f
     from torch import Tensor
 
     from lookalike.losses.sampled import Sampled
-    from lookalike.optim import RowSparseAdamW
+    from lookalike.optim.row_sparse import RowSparseAdamW
 
     batch = 2048
     generator = torch.Generator().manual_seed(0)
@@ -182,7 +182,7 @@ def rounding() -> dict[str, float]:
     from torch import Tensor
 
     from lookalike.losses.sampled import Sampled
-    from lookalike.optim import RowSparseAdamW
+    from lookalike.optim.row_sparse import RowSparseAdamW
 
     classes, dim = 2000, 64
 

@@ -26,7 +26,7 @@ from lookalike.losses import ProxyAnchor
 from lookalike.models import depthwise
 from lookalike.models.batch_norm import freeze_batch_norm
 from lookalike.models.embedder import Embedder, build_embedder
-from lookalike.models.inference import for_inference
+from lookalike.models.fuse import for_inference
 
 BATCH, CLASSES = 90, 98
 LAYOUTS = {"contiguous": torch.contiguous_format, "channels last": torch.channels_last}

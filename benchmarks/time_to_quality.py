@@ -46,18 +46,21 @@ from benchmarks import Seconds, clock
 from benchmarks.curves import Curve, Slices, check, facts, level_table, median
 from benchmarks.jobs import job_of
 from lookalike.__main__ import _keep_freed_memory
-from lookalike.data.images import ImageDataset
-from lookalike.data.readers import read
-from lookalike.data.table import LabeledImages
+from lookalike.data.dataset import LabeledImages
+from lookalike.data.image_dataset import ImageDataset
+from lookalike.data.read import read
 from lookalike.data.transforms import test_transform
-from lookalike.feeding import inputs_of
-from lookalike.inputs import CachedInputs, Tail
-from lookalike.job import Job, batches_of, begin, build_network, run_whole
 from lookalike.losses import MetricLoss
 from lookalike.models.batch_norm import freeze_batch_norm
 from lookalike.models.embedder import Embedder
-from lookalike.scoring import score
-from lookalike.train import TrainingState, train
+from lookalike.training.context import Job
+from lookalike.training.evaluate_run import score
+from lookalike.training.feeding import inputs_of
+from lookalike.training.inputs import CachedInputs
+from lookalike.training.loop import train
+from lookalike.training.setup import batches_of, begin, build_network, run_whole
+from lookalike.training.state import TrainingState
+from lookalike.training.trainable import Tail
 
 SHORT_PICTURES = 4000
 BLOCK = 64

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from lookalike.data.table import CoarseLevel, LabeledImages
+from lookalike.data.dataset import CoarseLevel, LabeledImages
 
 CLASSES, EACH, SIDE = 16, 4, 40
 

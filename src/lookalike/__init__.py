@@ -7,15 +7,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lookalike.data.readers import read as read
-    from lookalike.data.table import LabeledImages as LabeledImages
+    from lookalike.config.experiment import Experiment as Experiment
+    from lookalike.data.dataset import LabeledImages as LabeledImages
+    from lookalike.data.read import read as read
     from lookalike.embedding import Embeddings as Embeddings
     from lookalike.embedding import embed as embed
     from lookalike.errors import LookalikeError as LookalikeError
     from lookalike.evaluation import RetrievalResult as RetrievalResult
     from lookalike.evaluation import evaluate as evaluate
-    from lookalike.experiment import Experiment as Experiment
-    from lookalike.fitting import fit as fit
     from lookalike.losses import LOSSES as LOSSES
     from lookalike.losses import HierarchicalProxyLoss as HierarchicalProxyLoss
     from lookalike.losses import ProxyAnchor as ProxyAnchor
@@ -29,15 +28,16 @@ if TYPE_CHECKING:
     from lookalike.models.embedder import build_embedder as build_embedder
     from lookalike.ranking import nearest as nearest
     from lookalike.search.index import ImageIndex as ImageIndex
+    from lookalike.training.fit import fit as fit
 
 _HOME = {
     "Embedder": "models.embedder",
     "Embeddings": "embedding",
-    "Experiment": "experiment",
+    "Experiment": "config.experiment",
     "HierarchicalProxyLoss": "losses",
     "ImageIndex": "search.index",
     "LOSSES": "losses",
-    "LabeledImages": "data.table",
+    "LabeledImages": "data.dataset",
     "LookalikeError": "errors",
     "ProxyAnchor": "losses",
     "ProxyGML": "losses",
@@ -49,10 +49,10 @@ _HOME = {
     "build_embedder": "models.embedder",
     "embed": "embedding",
     "evaluate": "evaluation",
-    "fit": "fitting",
+    "fit": "training.fit",
     "load_model": "models.checkpoint",
     "nearest": "ranking",
-    "read": "data.readers",
+    "read": "data.read",
 }
 
 __all__ = [

@@ -17,17 +17,16 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookalike.checks import check_choice
-from lookalike.data.images import ImageDataset
-from lookalike.data.loading import embedding_workers, picture_batches
-from lookalike.data.table import LabeledImages
+from lookalike.data.dataloader import embedding_workers, picture_batches
+from lookalike.data.dataset import LabeledImages
+from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.transforms import test_transform
-from lookalike.errors import ArgumentError
-from lookalike.files import write_atomically
 from lookalike.models.embedder import Embedder
-from lookalike.models.inference import for_inference
+from lookalike.models.fuse import for_inference
 from lookalike.preprocessing import Preprocessing
-from lookalike.progress import Progress
+from lookalike.utils.io import write_atomically
+from lookalike.utils.progress import Progress
+from lookalike.utils.validation import check_choice
 
 
 @dataclass(frozen=True)
@@ -137,21 +136,6 @@ def embed(
     ):
         matrix[rows] = result.float().numpy()
     return Embeddings(matrix, table.labels, table.paths, table.class_names)
-
-
-def pick_device(name: str) -> torch.device:
-    """The device called "auto" (a GPU if there is one), "cpu", "cuda" or "mps".
-
-    Raises:
-        ArgumentError: no such device here.
-    """
-    check_choice("device", name, ("auto", "cpu", "cuda", "mps"))
-    present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if name == "auto":
-        return torch.device(next((kind for kind in ("cuda", "mps") if present[kind]), "cpu"))
-    if not present[name]:
-        raise ArgumentError(f"this machine has no device '{name}'; use --device auto")
-    return torch.device(name)
 
 
 def embed_to_file(

@@ -184,7 +184,7 @@ def test_stopping_by_hand_is_told_in_one_line(lookalike, monkeypatch):
     def stop(*arguments, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lookalike.fitting.fit", stop)
+    monkeypatch.setattr("lookalike.training.fit.fit", stop)
     done = lookalike("train", "photos", "--out", "runs/stopped", "--quiet")
     assert done.code == 1
     assert done.err.strip() == "stopped; a training run goes on with --resume"

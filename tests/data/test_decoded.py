@@ -5,13 +5,14 @@ import pytest
 import torch
 from PIL import Image
 
+from lookalike.data.dataset import LabeledImages
 from lookalike.data.decoded import decoded_pictures
-from lookalike.data.images import ImageDataset, open_image
-from lookalike.data.table import LabeledImages
+from lookalike.data.image_dataset import ImageDataset
+from lookalike.data.image_io import open_image
 from lookalike.data.transforms import train_transform
 from lookalike.errors import DataError
 from lookalike.preprocessing import Preprocessing
-from lookalike.progress import Progress
+from lookalike.utils.progress import Progress
 
 TRANSFORM = train_transform(Preprocessing(size=20, resize=20), scale=(0.4, 1.0))
 

@@ -8,12 +8,12 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from lookalike.data import read
+from lookalike.data.add import add_dataset
 from lookalike.data.download import REMOTES, Remote, fetch
+from lookalike.data.read import read
 from lookalike.data.readers import LAYOUTS
-from lookalike.data.registry import add_dataset
 from lookalike.errors import ArgumentError, FileError
-from lookalike.progress import LineProgress
+from lookalike.utils.progress import LineProgress
 
 
 class Quiet(SimpleHTTPRequestHandler):

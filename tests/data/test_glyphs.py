@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lookalike.data import glyphs, read
+from lookalike.data import glyphs
+from lookalike.data.read import read
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from lookalike.data import read
-from lookalike.data.readers import write_table
+from lookalike.data.read import read
+from lookalike.data.readers.tables import write_table
 from lookalike.errors import DataError, FileError, UnknownNameError
 
 

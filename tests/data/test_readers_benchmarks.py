@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy.io
 
-from lookalike.data import read
-from lookalike.data.images import open_image
+from lookalike.data.image_io import open_image
+from lookalike.data.read import read
 from lookalike.errors import DataError
 
 

@@ -2,8 +2,9 @@ import zipfile
 
 import pytest
 
-from lookalike.data import read
-from lookalike.data.registry import add_dataset, known_datasets, registered
+from lookalike.data.add import add_dataset
+from lookalike.data.read import read
+from lookalike.data.registry import known_datasets, registered
 from lookalike.errors import ArgumentError, DataError, FileError
 
 

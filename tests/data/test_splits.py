@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lookalike.data.dataset import LabeledImages
 from lookalike.data.splits import (
     ClassSplit,
     class_folds,
@@ -14,7 +15,6 @@ from lookalike.data.splits import (
     three_way,
     two_stage_halves,
 )
-from lookalike.data.table import LabeledImages
 from lookalike.errors import ArgumentError, DataError
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import distributed as dist
 from torch import multiprocessing
 
-from lookalike.distributed import Processes
 from lookalike.evaluation import evaluate
+from lookalike.utils.distributed import Processes
 
 
 def data():

@@ -5,9 +5,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, distributed, nn
 
-from lookalike.distributed import Processes, global_batch
 from lookalike.losses import LOSSES
 from lookalike.losses.sharded import Sharded
+from lookalike.utils.distributed import Processes, global_batch
 
 CLASSES, DIM, INPUTS = 11, 4, 6
 BASES = {

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lookalike.errors import ArgumentError
+from lookalike.errors import ArgumentError, UnknownNameError
 from lookalike.losses import Horde, ProxyAnchor
 
 
@@ -96,5 +96,5 @@ def test_maps_of_wrong_shape_and_a_nested_horde_are_refused():
     ):
         loss(embeddings, labels, maps[:, :4])
     inner = {"name": "horde", "settings": {"channels": 5, "moment_channels": 2}}
-    with pytest.raises(ArgumentError, match="base is a Horde, and takes feature maps too"):
+    with pytest.raises(UnknownNameError, match="unknown loss 'horde'"):
         small(base=inner)

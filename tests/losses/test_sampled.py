@@ -8,7 +8,7 @@ from lookalike.errors import ArgumentError
 from lookalike.losses.norm_softmax import NormSoftmax
 from lookalike.losses.sampled import Sampled, sample_classes
 from lookalike.losses.soft_triple import SoftTriple
-from lookalike.optim import RowSparseAdamW
+from lookalike.optim.row_sparse import RowSparseAdamW
 
 CLASSES, DIM = 60, 5
 BASES = {

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from lookalike.distributed import Processes, global_batch
 from lookalike.errors import ArgumentError, FileError
 from lookalike.losses.sharded import Sharded, load_rows, save_rows
+from lookalike.utils.distributed import Processes, global_batch
 
 from . import sharded_worker as worker
 

@@ -6,4 +6,6 @@ import pytest
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory, monkeypatch):
     """Cached activations do not stay on the machine; the drawn glyphs do, since drawing takes long."""
-    monkeypatch.setattr("lookalike.cache.cache_folder", lambda: tmp_path_factory.getbasetemp() / "cache")
+    monkeypatch.setattr(
+        "lookalike.training.feature_cache.cache_folder", lambda: tmp_path_factory.getbasetemp() / "cache"
+    )

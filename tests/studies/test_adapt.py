@@ -2,8 +2,8 @@
 
 import pytest
 
+from lookalike.config.experiment import MODE_DEFAULTS
 from lookalike.errors import ArgumentError, UnknownNameError
-from lookalike.experiment import MODE_DEFAULTS
 from lookalike.studies import find_study
 from lookalike.studies.adapt import Adaptation
 

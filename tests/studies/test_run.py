@@ -8,12 +8,12 @@ from filelock import FileLock
 
 from lookalike.embedding import map_pictures
 from lookalike.errors import UnknownNameError
-from lookalike.protocols import PROTOCOLS, Protocol, Score
 from lookalike.studies import find_study
 from lookalike.studies.adapt import Adaptation
+from lookalike.studies.datasets import Pictures
 from lookalike.studies.plan import folder_name, load_plan, plans_of, score_of
+from lookalike.studies.protocols import PROTOCOLS, Protocol, Score
 from lookalike.studies.run import Options, run_study
-from lookalike.studies.sources import Pictures
 
 ABLATION = find_study("proxynca_pp/table7")
 SMALL = Adaptation(backbone="test_resnet", mode="frozen", settings=("model.weights=none",))
@@ -143,13 +143,15 @@ def test_two_stage_and_papers_run_for_real(tmp_path, squares):
 
 def test_rows_that_pool_otherwise_share_one_pass_over_the_pictures(tmp_path, squares, monkeypatch):
     passes = []
-    monkeypatch.setattr("lookalike.cache.cache_folder", lambda: tmp_path / "cache")  # an empty one
+    monkeypatch.setattr(
+        "lookalike.training.feature_cache.cache_folder", lambda: tmp_path / "cache"
+    )  # an empty one
 
     def counted(function, dataset, **settings):
         passes.append(len(dataset))
         return map_pictures(function, dataset, **settings)
 
-    monkeypatch.setattr("lookalike.cache.map_pictures", counted)
+    monkeypatch.setattr("lookalike.training.feature_cache.map_pictures", counted)
     done = run_study(ABLATION, options(tmp_path, squares, rows=("full", "-max", "-norm", "-scale")))
     assert len(done.ran) == 4
     assert len(passes) == 2  # the training classes' pictures and the test classes'

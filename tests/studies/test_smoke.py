@@ -4,9 +4,9 @@ import pytest
 
 from lookalike.studies import STUDIES
 from lookalike.studies.adapt import Adaptation
+from lookalike.studies.datasets import Pictures, toy_glyphs
+from lookalike.studies.render import write_table
 from lookalike.studies.run import Options, run_study
-from lookalike.studies.sources import Pictures, toy_glyphs
-from lookalike.studies.write import write_table
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from lookalike.errors import UnknownNameError
-from lookalike.protocols.measures import check_metric
 from lookalike.studies import STUDIES, find_study
-from lookalike.studies.describe import describe, described_rows
+from lookalike.studies.protocols.metrics import check_metric
+from lookalike.studies.render import describe, described_rows
 from lookalike.studies.study import DATASETS, SOURCES, Published, recalls
 
 NEEDED = [

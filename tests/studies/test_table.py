@@ -5,10 +5,9 @@ import json
 import pytest
 
 from lookalike.studies import find_study
-from lookalike.studies.layout import PUBLISHED_APART, to_markdown
 from lookalike.studies.plan import Plan, PlannedRow
+from lookalike.studies.render import PUBLISHED_APART, to_markdown, write_table
 from lookalike.studies.table import as_tree, build_table, half_width
-from lookalike.studies.write import write_table
 
 ABLATION = find_study("proxynca_pp/table7")
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lookalike.progress import BarProgress, LineProgress, Progress
+from lookalike.utils.progress import BarProgress, LineProgress, Progress
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]

@@ -51,7 +51,7 @@ def add(
     """
     from dataclasses import asdict
 
-    from lookalike.data.registry import add_dataset
+    from lookalike.data.add import add_dataset
 
     entry = add_dataset(name, sources or [], checksum=checksum, progress=progress_of(quiet))
     if json:
@@ -74,8 +74,9 @@ def check(
     quiet: Quiet = False,
 ) -> None:
     """Read every file: broken pictures, duplicates, wrong labels, leaks between the parts, tiny classes."""
-    from lookalike.data.check import check_data, without
-    from lookalike.data.readers import read, write_table
+    from lookalike.data.read import read
+    from lookalike.data.readers.tables import write_table
+    from lookalike.data.validate import check_data, without
 
     table = read(data)
     report = check_data(table, progress=progress_of(quiet))
@@ -104,7 +105,8 @@ def split(
     json: Json = False,
 ) -> None:
     """Show which classes train, validate and test, with a digest that tells two splits apart."""
-    from lookalike.data.readers import read, write_split_file
+    from lookalike.data.read import read
+    from lookalike.data.readers.split_files import write_split_file
     from lookalike.data.splits import three_way
 
     table = read(data)

@@ -20,9 +20,9 @@ def add(app: typer.Typer) -> None:
 
 def doctor(json: Json = False) -> None:
     """Say what this installation is and can do: versions, device, weights, optional parts that are missing."""
-    from lookalike.data.readers.archives import cache_folder
-    from lookalike.embedding import pick_device
-    from lookalike.runs import environment
+    from lookalike.utils.cache_dir import cache_folder
+    from lookalike.utils.device import pick_device
+    from lookalike.utils.environment import environment
 
     facts: dict[str, Any] = environment(str(pick_device("auto")))
     facts["cache"] = str(cache_folder())

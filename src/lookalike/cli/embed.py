@@ -22,9 +22,10 @@ def embed(
 ) -> None:
     """Embed every picture of DATA with the run's model; the vectors stream to the file."""
     progress = progress_of(quiet)
-    from lookalike.data.readers import read
-    from lookalike.embedding import embed_to_file, pick_device
+    from lookalike.data.read import read
+    from lookalike.embedding import embed_to_file
     from lookalike.models.checkpoint import load_model
+    from lookalike.utils.device import pick_device
 
     model, _ = load_model(run)
     place = pick_device(device)

@@ -63,8 +63,8 @@ def evaluate(
 
         result = evaluate_files(embeddings, labels, gallery_embeddings, gallery_labels, **options)
     else:
-        from lookalike.runs import RunFolder
-        from lookalike.scoring import evaluate_run
+        from lookalike.training.evaluate_run import evaluate_run
+        from lookalike.training.run_dir import RunFolder
 
         assert run is not None
         result = evaluate_run(RunFolder(run), data, device=device, progress=progress_of(quiet), **options)

@@ -22,6 +22,6 @@ def index(
 ) -> None:
     """Index PICTURES with the run's model; pictures that did not change are not embedded again."""
     progress = progress_of(quiet)
-    from lookalike.search.build import build_index
+    from lookalike.search.image_search import build_index
 
     print(build_index(run, pictures, out, device=device, progress=progress))

@@ -16,7 +16,7 @@ def add(app: typer.Typer) -> None:
 
 def listing(kind: Kind, json: Json = False) -> None:
     """List the losses, backbones or data sets that are known by name."""
-    from lookalike.checks import look_up
+    from lookalike.utils.validation import look_up
 
     rows = look_up({"losses": _losses, "backbones": _backbones, "datasets": _datasets}, kind, "list")()
     if json:
@@ -27,7 +27,7 @@ def listing(kind: Kind, json: Json = False) -> None:
 
 
 def _losses() -> list[dict[str, Any]]:
-    from lookalike.experiment import loss_arguments
+    from lookalike.config.experiment import loss_arguments
     from lookalike.losses import LOSSES
 
     return [

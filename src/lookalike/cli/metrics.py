@@ -18,8 +18,8 @@ def add(app: typer.Typer) -> None:
 
 def metrics(name: Name = None, explain: Explain = False, json: Json = False) -> None:
     """List the metrics, or say exactly what each one means."""
-    from lookalike.evaluation.explain import METRICS, NOTATION
-    from lookalike.evaluation.explain import explain as explanation_of
+    from lookalike.evaluation.glossary import METRICS, NOTATION
+    from lookalike.evaluation.glossary import explain as explanation_of
 
     chosen = list(METRICS.values()) if name is None else [explanation_of(name)]
     if json:

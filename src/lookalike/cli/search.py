@@ -31,11 +31,11 @@ def search(
     json: Json = False,
 ) -> None:
     """Find the K pictures of the index most similar to each PICTURE, most similar first."""
-    from lookalike.search.build import search_pictures
+    from lookalike.search.image_search import search_pictures
 
     found = search_pictures(index, pictures or [], k=k, sample=sample, device=device)
     if html is not None:
-        from lookalike.report import write_hits
+        from lookalike.reporting.report import write_hits
 
         write_hits(html, found)
     if json:

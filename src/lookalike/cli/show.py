@@ -19,7 +19,7 @@ def show(what: What, json: Json = False) -> None:
     if what == "settings":
         _show_settings(json)
         return
-    from lookalike.runs import RunFolder
+    from lookalike.training.run_dir import RunFolder
 
     run = RunFolder(what)
     experiment, result = run.experiment(), run.read_json("result.json")
@@ -42,7 +42,7 @@ def show(what: What, json: Json = False) -> None:
 
 
 def _show_settings(json: bool) -> None:
-    from lookalike.experiment import Experiment, setting_facts
+    from lookalike.config.experiment import Experiment, setting_facts
 
     if json:
         print_json(Experiment.model_json_schema())

@@ -36,7 +36,7 @@ def list_studies(json: Json = False) -> None:
 def show(study: Name, json: Json = False) -> None:
     """Show a study: its rows, what differs in each, and the published numbers with their sources."""
     from lookalike.studies import find_study
-    from lookalike.studies.describe import describe, described_rows
+    from lookalike.studies.render import describe, described_rows
 
     found = find_study(study)
     if json:
@@ -97,12 +97,12 @@ def run(
     """
     progress = progress_of(quiet)
     progress.say("loading ...")
-    from lookalike.checks import check_choice
     from lookalike.studies import find_study
     from lookalike.studies.adapt import Adaptation
+    from lookalike.studies.datasets import Pictures
+    from lookalike.studies.render import write_table
     from lookalike.studies.run import Options, run_study
-    from lookalike.studies.sources import Pictures
-    from lookalike.studies.write import write_table
+    from lookalike.utils.validation import check_choice
 
     found = find_study(study)
     if mode is not None:
@@ -142,8 +142,8 @@ def table(study: Name, out: Out = Path("studies"), json: Json = False) -> None:
     from lookalike.errors import FileError
     from lookalike.studies import find_study
     from lookalike.studies.plan import plans_of
+    from lookalike.studies.render import write_table
     from lookalike.studies.table import as_tree
-    from lookalike.studies.write import write_table
 
     found = find_study(study)
     tables = [write_table(found, folder, out) for folder in plans_of(out, found)]
@@ -159,7 +159,7 @@ def table(study: Name, out: Out = Path("studies"), json: Json = False) -> None:
 
 
 def _print_table(one: Any, json: bool) -> None:
-    from lookalike.studies.layout import to_markdown
+    from lookalike.studies.render import to_markdown
     from lookalike.studies.table import as_tree
 
     if json:

@@ -58,11 +58,11 @@ def train(
     """
     progress = progress_of(quiet)
     progress.say("loading ...")
-    from lookalike.distributed import Processes
+    from lookalike.config.experiment import Experiment, load_experiment
     from lookalike.errors import ArgumentError
-    from lookalike.experiment import Experiment, load_experiment
-    from lookalike.fitting import fit
-    from lookalike.report import write_report
+    from lookalike.reporting.report import write_report
+    from lookalike.training.fit import fit
+    from lookalike.utils.distributed import Processes
 
     if resume and (settings or config or refit or start_from):
         raise ArgumentError(

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from lookalike.data.images import Picture, open_image
-from lookalike.data.loading import in_threads
-from lookalike.data.readers.archives import cache_folder
-from lookalike.data.table import LabeledImages
-from lookalike.files import write_atomically
-from lookalike.progress import Progress
+from lookalike.data.dataloader import in_threads
+from lookalike.data.dataset import LabeledImages
+from lookalike.data.image_io import Picture, open_image
+from lookalike.utils.cache_dir import cache_folder
+from lookalike.utils.io import write_atomically
+from lookalike.utils.progress import Progress
 
 Pixels = NDArray[np.uint8]
 

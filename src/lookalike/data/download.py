@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from lookalike.errors import FileError
-from lookalike.progress import Phase, Progress
+from lookalike.utils.progress import Phase, Progress
 
 SCHEMES = ("http", "https")
 

@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from lookalike.data.readers.archives import cache_folder
+from lookalike.data.dataset import CoarseLevel, LabeledImages, number_labels
 from lookalike.data.readers.tables import read_table, write_table
-from lookalike.data.table import CoarseLevel, LabeledImages, number_labels
+from lookalike.utils.cache_dir import cache_folder
 
 VERSION = 1  # goes into the cache's key: raise it whenever the drawings change
 SIDE = 96

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Sampler
 
-from lookalike.checks import check_at_least, check_choice
-from lookalike.data.table import Ints
+from lookalike.data.dataset import Ints
 from lookalike.errors import ArgumentError
+from lookalike.utils.validation import check_at_least, check_choice
 
 WEIGHTINGS = ("even", "sqrt")
 

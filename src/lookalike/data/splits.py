@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lookalike.checks import check_at_least, check_choice
-from lookalike.data.table import Ints, LabeledImages
+from lookalike.data.dataset import Ints, LabeledImages
 from lookalike.errors import ArgumentError, DataError
+from lookalike.utils.validation import check_at_least, check_choice
 
 SOURCES = ("auto", "named", "hold_out")
 

@@ -9,10 +9,10 @@ import math
 import numpy as np
 from torch import Tensor
 
-from lookalike.checks import check_between
-from lookalike.data.images import Picture, resized, to_tensor
+from lookalike.data.image_io import Picture, resized, to_tensor
 from lookalike.errors import ArgumentError
 from lookalike.preprocessing import Preprocessing
+from lookalike.utils.validation import check_between
 
 CROP_TRIES = 10
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from lookalike.checks import check_at_least, check_choice, optional_import
 from lookalike.errors import ArgumentError
+from lookalike.utils.validation import check_at_least, check_choice, optional_import
 
 ENGINES = ("auto", "faiss", "sklearn", "minibatch")
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.checks import look_up
 from lookalike.errors import ArgumentError, FileError
 from lookalike.evaluation.intervals import (
     Difference,
@@ -16,6 +15,7 @@ from lookalike.evaluation.intervals import (
     paired_difference,
     student_interval,
 )
+from lookalike.utils.validation import look_up
 
 RUN_FILE = "test_queries"
 

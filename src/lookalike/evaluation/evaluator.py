@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from lookalike.checks import check_at_least, check_choice
-from lookalike.distributed import Processes
 from lookalike.errors import ArgumentError
 from lookalike.evaluation.clustering import Clustering, cluster_scores
 from lookalike.evaluation.metrics import mean_by_class
 from lookalike.evaluation.per_query import TIES, Asked, measure_queries
 from lookalike.evaluation.result import RetrievalResult
 from lookalike.ranking import Comparison, Vectors
+from lookalike.utils.distributed import Processes
+from lookalike.utils.validation import check_at_least, check_choice
 
 LONE = ("exclude", "miss")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lookalike.checks import check_at_least
 from lookalike.errors import ArgumentError
+from lookalike.utils.validation import check_at_least
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from lookalike.checks import check_at_least
-from lookalike.distributed import Processes
 from lookalike.evaluation.metrics import expected_metrics, retrieval_metrics
 from lookalike.ranking import Ahead, Comparison, Positives, count_ahead, positives_of
+from lookalike.utils.distributed import Processes
+from lookalike.utils.validation import check_at_least
 
 TIES = ("index", "optimistic", "pessimistic", "expected")
 _BYTES_A_PAIR = 160  # a pair in flight, with everything kept about it

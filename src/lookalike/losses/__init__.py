@@ -1,11 +1,12 @@
 """Losses by name. A new one is a file and a line here; it inherits the laws in tests/losses/test_laws.py."""
 
+from lookalike.losses.arcface import ArcFace, CosFace
 from lookalike.losses.base import MetricLoss, ProxyLoss
+from lookalike.losses.build import BASE_LOSSES
 from lookalike.losses.hierarchical import HierarchicalProxyLoss
 from lookalike.losses.horde import Horde
-from lookalike.losses.margin_softmax import ArcFace, CosFace
 from lookalike.losses.norm_softmax import NormSoftmax
-from lookalike.losses.pairs import (
+from lookalike.losses.pml import (
     AsPML,
     Contrastive,
     FromPML,
@@ -22,29 +23,14 @@ from lookalike.losses.proxy_gml import ProxyGML
 from lookalike.losses.proxy_nca import ProxyNCA, ProxyNCAPlusPlus
 from lookalike.losses.sampled import Sampled
 from lookalike.losses.soft_triple import SoftTriple
-from lookalike.losses.tree import tree_page, tree_text
 
 LOSSES: dict[str, type[MetricLoss]] = {
-    "proxy_nca": ProxyNCA,
-    "proxy_nca_pp": ProxyNCAPlusPlus,
-    "proxy_anchor": ProxyAnchor,
-    "soft_triple": SoftTriple,
-    "proxy_gml": ProxyGML,
-    "norm_softmax": NormSoftmax,
-    "cos_face": CosFace,
-    "arc_face": ArcFace,
+    **BASE_LOSSES,
     "hierarchical": HierarchicalProxyLoss,
     "horde": Horde,
     "sampled": Sampled,
-    "multi_similarity": MultiSimilarity,
-    "margin": Margin,
-    "triplet_semihard": TripletSemihard,
-    "triplet": Triplet,
-    "contrastive": Contrastive,
-    "n_pairs": NPairs,
-    "lifted_structure": LiftedStructure,
-    "ranked_list": RankedList,
 }
+"""Every loss that an experiment can name: those that stand alone, and the wrappers around them."""
 
 __all__ = [
     "LOSSES",
@@ -71,6 +57,4 @@ __all__ = [
     "SoftTriple",
     "Triplet",
     "TripletSemihard",
-    "tree_page",
-    "tree_text",
 ]

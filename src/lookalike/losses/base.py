@@ -20,7 +20,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor, nn
 
-from lookalike.checks import check_at_least, check_batch, check_choice, look_up
+from lookalike.utils.validation import check_at_least, check_batch, check_choice, look_up
 
 
 def unit_rows(x_ND: Tensor) -> Tensor:

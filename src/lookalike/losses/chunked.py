@@ -9,8 +9,8 @@ from abc import abstractmethod
 from torch import Tensor
 
 from lookalike.losses.base import ProxyLoss
-from lookalike.losses.large.classes import WHOLE, Part
-from lookalike.losses.large.gradients import Compute, loss_with_gradients
+from lookalike.losses.kernels.autograd import Compute, loss_with_gradients
+from lookalike.losses.kernels.common import WHOLE, Part
 
 
 class ChunkedProxyLoss(ProxyLoss):

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 from torch.func import functional_call
 
-from lookalike.checks import check_at_least, check_choice
 from lookalike.errors import ArgumentError
 from lookalike.losses.base import MetricLoss, ProxyLoss, unit_rows
+from lookalike.losses.build import Base, build_base, class_and_settings
 from lookalike.losses.chunked import ChunkedProxyLoss
-from lookalike.losses.large.gradients import loss_with_gradients, weighted
+from lookalike.losses.class_tree import Tree, build_tree
+from lookalike.losses.kernels.autograd import loss_with_gradients, weighted
 from lookalike.losses.levels import chain, group_means, level_sizes, one_a_level
-from lookalike.losses.tree import Tree, build_tree
-from lookalike.losses.wrapping import Base, build_base, class_and_settings
+from lookalike.utils.validation import check_at_least, check_choice
 
 
 def spherical_kmeans(

@@ -14,11 +14,11 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor, nn
 
-from lookalike.checks import check_at_least
 from lookalike.errors import ArgumentError
 from lookalike.losses.base import MetricLoss, ProxyLoss, full_precision
+from lookalike.losses.build import Base, build_base
 from lookalike.losses.levels import one_a_level
-from lookalike.losses.wrapping import Base, build_base
+from lookalike.utils.validation import check_at_least
 
 
 class Horde(MetricLoss):

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lookalike.checks import check_at_least
 from lookalike.errors import ArgumentError
 from lookalike.losses.base import unit_rows
+from lookalike.utils.validation import check_at_least
 
 T = TypeVar("T")
 

@@ -6,11 +6,11 @@ Source: Zhai and Wu, "Classification is a Strong Baseline for Deep Metric Learni
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from lookalike.checks import check_positive
 from lookalike.losses.chunked import ChunkedProxyLoss
-from lookalike.losses.large.classes import WHOLE, Part
-from lookalike.losses.large.gradients import Compute
-from lookalike.losses.large.softmax import Softmax, softmax_in_chunks
+from lookalike.losses.kernels.autograd import Compute
+from lookalike.losses.kernels.common import WHOLE, Part
+from lookalike.losses.kernels.softmax import Softmax, softmax_in_chunks
+from lookalike.utils.validation import check_positive
 
 
 def norm_softmax(sims_BC: Tensor, labels_B: Tensor, *, temperature: float) -> Tensor:

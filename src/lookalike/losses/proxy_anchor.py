@@ -7,11 +7,11 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from lookalike.checks import check_positive
 from lookalike.losses.chunked import ChunkedProxyLoss
-from lookalike.losses.large.classes import WHOLE, Part
-from lookalike.losses.large.gradients import Compute
-from lookalike.losses.large.proxy_anchor import proxy_anchor_in_chunks
+from lookalike.losses.kernels.autograd import Compute
+from lookalike.losses.kernels.common import WHOLE, Part
+from lookalike.losses.kernels.proxy_anchor import proxy_anchor_in_chunks
+from lookalike.utils.validation import check_positive
 
 
 def proxy_anchor(sims_BC: Tensor, labels_B: Tensor, *, margin: float, scale: float) -> Tensor:

@@ -15,9 +15,9 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from lookalike.checks import check_at_least, check_between, check_choice, check_positive
 from lookalike.losses.base import ProxyLoss, full_precision, unit_rows
-from lookalike.losses.large.proxy_gml import proxy_gml_selected
+from lookalike.losses.kernels.proxy_gml import proxy_gml_selected
+from lookalike.utils.validation import check_at_least, check_between, check_choice, check_positive
 
 ALWAYS = 4.0  # a bonus above any difference of cosines
 LOGITS_AT_ONCE = 2**24  # of the regularizer

@@ -11,12 +11,12 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from lookalike.checks import check_between, check_positive
 from lookalike.errors import ArgumentError
 from lookalike.losses.chunked import ChunkedProxyLoss
-from lookalike.losses.large.classes import WHOLE, Part
-from lookalike.losses.large.gradients import Compute
-from lookalike.losses.large.softmax import Softmax, softmax_in_chunks
+from lookalike.losses.kernels.autograd import Compute
+from lookalike.losses.kernels.common import WHOLE, Part
+from lookalike.losses.kernels.softmax import Softmax, softmax_in_chunks
+from lookalike.utils.validation import check_between, check_positive
 
 
 def proxy_nca(

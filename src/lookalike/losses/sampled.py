@@ -1,7 +1,7 @@
 """Sampled classes: each step sees the classes of the batch and a random share of all others.
 
 A step then costs that share of the whole loss, and with `sparse_gradients` the other proxies get no gradient
-at all, which `lookalike.optim` makes use of. Own classes are never left out.
+at all, which `lookalike.optim.row_sparse` makes use of. Own classes are never left out.
 
 Each absent class is drawn with probability `fraction`, independently, and counts 1/fraction among the others.
 So any sum over classes keeps its expected value: the whole of Proxy-Anchor's negative term and SoftTriple's
@@ -21,12 +21,12 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from lookalike.checks import check_between
 from lookalike.errors import ArgumentError
 from lookalike.losses.base import MetricLoss, ProxyLoss
+from lookalike.losses.build import Base, build_base
 from lookalike.losses.chunked import ChunkedProxyLoss
-from lookalike.losses.large.classes import Part
-from lookalike.losses.wrapping import Base, build_base
+from lookalike.losses.kernels.common import Part
+from lookalike.utils.validation import check_between
 
 LEAST_DRAWN = 20  # absent classes expected in a sample; none at all then has a chance of e^-20
 
@@ -70,7 +70,7 @@ class Sampled(MetricLoss):
         fraction: share of the absent classes in each step.
         corrected: whether an absent class that was drawn counts 1/fraction; see above.
         sparse_gradients: the proxies' gradient becomes a sparse tensor of the rows that took part. Optimizers
-            have to take it (`lookalike.optim`, torch's SparseAdam); clipping by torch does not.
+            have to take it (`lookalike.optim.row_sparse`, torch's SparseAdam); clipping by torch does not.
         seed: the draw of step t is a function of seed and t, the same in each process.
         generator: source of the proxies' random start.
     """

@@ -1,6 +1,6 @@
 """Sharded proxies: each process holds the proxies of its share of the classes, and the loss stays exact.
 
-Every process gets the global batch (`lookalike.distributed.global_batch`), computes its own classes in
+Every process gets the global batch (`lookalike.utils.distributed.global_batch`), computes its own classes in
 chunks, and exchanges what runs over all classes: B own cosines, B sums of exponentials, B x D gradients by
 the embeddings. So the loss and all gradients are those of one process with all proxies.
 
@@ -16,12 +16,12 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Generator, Tensor, nn
 
-from lookalike.distributed import Processes
 from lookalike.errors import ArgumentError, FileError
 from lookalike.losses.base import MetricLoss, ProxyLoss
-from lookalike.losses.large.classes import Part
+from lookalike.losses.build import Base
+from lookalike.losses.kernels.common import Part
 from lookalike.losses.sampled import chunked_base
-from lookalike.losses.wrapping import Base
+from lookalike.utils.distributed import Processes
 
 
 class Sharded(MetricLoss):

@@ -5,13 +5,13 @@ Source: Qian et al., "SoftTriple Loss: Deep Metric Learning Without Triplet Samp
 
 from torch import Generator, Tensor
 
-from lookalike.checks import check_at_least, check_positive
+from lookalike.losses.arcface import cos_face
 from lookalike.losses.base import full_precision, unit_rows
 from lookalike.losses.chunked import ChunkedProxyLoss
-from lookalike.losses.large.classes import WHOLE, Part
-from lookalike.losses.large.gradients import Compute
-from lookalike.losses.large.soft_triple import soft_triple_in_chunks
-from lookalike.losses.margin_softmax import cos_face
+from lookalike.losses.kernels.autograd import Compute
+from lookalike.losses.kernels.common import WHOLE, Part
+from lookalike.losses.kernels.soft_triple import soft_triple_in_chunks
+from lookalike.utils.validation import check_at_least, check_positive
 
 
 def soft_similarities(sims_BP: Tensor, *, centers_per_class: int, gamma: float) -> Tensor:

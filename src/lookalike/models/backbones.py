@@ -14,12 +14,12 @@ import torch
 import torchvision
 from torch import nn
 
-from lookalike.checks import near_miss
 from lookalike.errors import UnknownNameError
 from lookalike.models.bn_inception import BNInception
 from lookalike.models.depthwise import with_small_maps_as_products
 from lookalike.models.stages import drop_head
 from lookalike.preprocessing import Preprocessing
+from lookalike.utils.validation import near_miss
 
 HALF = (0.5, 0.5, 0.5)
 CAFFE = Preprocessing(

@@ -17,10 +17,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from lookalike.errors import FileError
-from lookalike.files import write_atomically
 from lookalike.models import backbones
 from lookalike.models.embedder import Embedder
 from lookalike.models.parts import EmbedderConfig
+from lookalike.utils.io import write_atomically
 
 FORMAT = 1
 WEIGHTS, CONFIG = "model.safetensors", "config.json"

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lookalike.checks import check_at_least, check_choice
 from lookalike.errors import ArgumentError
 from lookalike.models import backbones, pooling
 from lookalike.models.parts import EmbedderConfig, Normalize, ToMaps, sized
+from lookalike.models.pretrained import Loaded, load_backbone
 from lookalike.models.stages import StageCost, stage_costs, stages_of
-from lookalike.models.weights import Loaded, load_backbone
 from lookalike.preprocessing import Preprocessing
+from lookalike.utils.validation import check_at_least, check_choice
 
 
 class Embedder(nn.Module):

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lookalike.checks import check_choice, look_up
 from lookalike.errors import ArgumentError
+from lookalike.utils.validation import check_choice, look_up
 
 
 def average(maps_BFHW: Tensor) -> Tensor:

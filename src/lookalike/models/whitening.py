@@ -14,8 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lookalike.checks import check_at_least
 from lookalike.errors import ArgumentError
+from lookalike.utils.validation import check_at_least
 
 
 class Linear(NamedTuple):

@@ -5,10 +5,10 @@ Search asks for the `nearest` rows, evaluation for the number of wrong rows ahea
 remove a row's own entry by position, and order ties by index.
 """
 
-from lookalike.ranking.counting import Ahead, count_ahead
-from lookalike.ranking.neighbors import nearest
+from lookalike.ranking.knn import nearest
 from lookalike.ranking.positives import Positives, positives_of
-from lookalike.ranking.vectors import SIMILARITIES, Comparison, Vectors
+from lookalike.ranking.rank_counts import Ahead, count_ahead
+from lookalike.ranking.similarity import SIMILARITIES, Comparison, Vectors
 
 __all__ = [
     "SIMILARITIES",

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lookalike.ranking.positives import Positives
-from lookalike.ranking.vectors import Comparison
+from lookalike.ranking.similarity import Comparison
 
 CHUNK = 1 << 22
 """Entries of a matrix that is made for some pairs at a time."""

@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lookalike.checks import optional_import
 from lookalike.ranking import nearest
+from lookalike.utils.validation import optional_import
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lookalike.checks import check_at_least, look_up
 from lookalike.errors import ArgumentError
 from lookalike.search.engines import ENGINES, Engine, Floats, Ints, overlap
 from lookalike.search.storage import read_index, write_index
+from lookalike.utils.validation import check_at_least, look_up
 
 
 @dataclass(frozen=True)

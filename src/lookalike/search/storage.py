@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.errors import FileError
-from lookalike.files import write_atomically
+from lookalike.utils.io import write_atomically
 
 FORMAT = 1
 INDEX = "index.json"

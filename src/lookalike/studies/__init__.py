@@ -1,8 +1,8 @@
 """The tables and figures of the four papers, as experiments with the numbers that were published."""
 
-from lookalike.checks import look_up
 from lookalike.studies import hpl, proxy_anchor, proxy_gml, proxynca_pp
 from lookalike.studies.study import Figure, Published, Recipe, Row, Study
+from lookalike.utils.validation import look_up
 
 STUDIES: dict[str, Study] = {
     study.id: study for paper in (proxynca_pp, proxy_anchor, proxy_gml, hpl) for study in paper.STUDIES

@@ -13,12 +13,12 @@ Each of them makes the row's number another than the paper's; `Adaptation.compar
 from dataclasses import dataclass
 from typing import Any
 
-from lookalike.data.table import LabeledImages
+from lookalike.config.experiment import MODE_DEFAULTS, Experiment
+from lookalike.config.schema import TrainSettings
+from lookalike.data.dataset import LabeledImages
 from lookalike.errors import ArgumentError
-from lookalike.experiment import MODE_DEFAULTS, Experiment
 from lookalike.models.backbones import describe
 from lookalike.models.pooling import pooled_width
-from lookalike.settings import TrainSettings
 from lookalike.studies.study import Row
 
 TOY = (

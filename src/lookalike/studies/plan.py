@@ -18,11 +18,11 @@ from typing import Any
 
 from filelock import FileLock
 
-from lookalike.data.table import LabeledImages
+from lookalike.config.experiment import MODE_DEFAULTS, Experiment
+from lookalike.data.dataset import LabeledImages
 from lookalike.errors import FileError
-from lookalike.experiment import MODE_DEFAULTS, Experiment
-from lookalike.files import write_atomically
 from lookalike.studies.study import Study, recall_keys
+from lookalike.utils.io import write_atomically
 
 ALWAYS = ("map_at_r", "r_precision", "seconds_per_epoch")
 PLAN = "plan.json"

@@ -6,7 +6,7 @@ released code [C]. Table 1 is its complexity table and Figures 1, 5 and 6 are it
 bears which number is in no source at hand, so those numbers are ours.
 """
 
-from lookalike.studies import recipes, rivals
+from lookalike.studies import baselines, recipes
 from lookalike.studies.study import Figure, Published, Recipe, Row, Study, recall_keys, recalls
 
 SOURCE = "Proxy-Anchor (CVPR 2020)"
@@ -62,11 +62,11 @@ STUDIES = (
             Row("cub200-512-readme", CUB, (), recalls("cub200", 69.1, 78.9, 86.1, 91.2, source="C")),
             Row("cub200-512-resnet50-readme", recipes.proxy_anchor("cub200", R50), (),
                 recalls("cub200", 69.9, 79.6, 86.6, 91.4, source="C")),
-            Row("cub200-soft_triple-512", rivals.soft_triple("cub200"), (), recalls("cub200", 65.4, 76.4, 84.5, 90.4), note=CITED),
-            Row("cub200-soft_triple-64", rivals.soft_triple("cub200", 64), (), recalls("cub200", 60.1, 71.9, 81.2, 88.5), note=CITED),
-            Row("cub200-multi_similarity-512", rivals.multi_similarity("cub200"), (), recalls("cub200", 65.7, 77.0, 86.3, 91.2), note=CITED),
-            Row("cub200-horde-512", rivals.horde("cub200"), (), recalls("cub200", 66.3, 76.7, 84.7, 90.6), note=CITED),
-            Row("cub200-margin-128", rivals.margin("cub200"), (), recalls("cub200", 63.6, 74.4, 83.1, 90.0), note=CITED),
+            Row("cub200-soft_triple-512", baselines.soft_triple("cub200"), (), recalls("cub200", 65.4, 76.4, 84.5, 90.4), note=CITED),
+            Row("cub200-soft_triple-64", baselines.soft_triple("cub200", 64), (), recalls("cub200", 60.1, 71.9, 81.2, 88.5), note=CITED),
+            Row("cub200-multi_similarity-512", baselines.multi_similarity("cub200"), (), recalls("cub200", 65.7, 77.0, 86.3, 91.2), note=CITED),
+            Row("cub200-horde-512", baselines.horde("cub200"), (), recalls("cub200", 66.3, 76.7, 84.7, 90.6), note=CITED),
+            Row("cub200-margin-128", baselines.margin("cub200"), (), recalls("cub200", 63.6, 74.4, 83.1, 90.0), note=CITED),
             Row("cub200-proxynca-64", None, (), recalls("cub200", 49.2, 61.9, 67.9, 72.4), note="the first paper, cited"),
             Row("cars196-64", recipes.proxy_anchor("cars196", dim=64), (), recalls("cars196", 78.8)),
             Row("cars196-512", CARS, (), recalls("cars196", 86.1, 91.7, 95.0, 97.3)),
@@ -74,11 +74,11 @@ STUDIES = (
             Row("cars196-512-readme", CARS, (), recalls("cars196", 86.4, source="C")),
             Row("cars196-512-resnet50-readme", recipes.proxy_anchor("cars196", R50), (),
                 recalls("cars196", 87.7, 92.7, 95.5, 97.3, source="C")),
-            Row("cars196-soft_triple-512", rivals.soft_triple("cars196"), (), recalls("cars196", 84.5, 90.7, 94.5, 96.9), note=CITED),
-            Row("cars196-soft_triple-64", rivals.soft_triple("cars196", 64), (), recalls("cars196", 78.6), note=CITED),
-            Row("cars196-multi_similarity-512", rivals.multi_similarity("cars196"), (), recalls("cars196", 84.1), note=CITED),
-            Row("cars196-horde-512", rivals.horde("cars196"), (), recalls("cars196", 83.9), note=CITED),
-            Row("cars196-margin-128", rivals.margin("cars196"), (), recalls("cars196", 79.6), note=CITED),
+            Row("cars196-soft_triple-512", baselines.soft_triple("cars196"), (), recalls("cars196", 84.5, 90.7, 94.5, 96.9), note=CITED),
+            Row("cars196-soft_triple-64", baselines.soft_triple("cars196", 64), (), recalls("cars196", 78.6), note=CITED),
+            Row("cars196-multi_similarity-512", baselines.multi_similarity("cars196"), (), recalls("cars196", 84.1), note=CITED),
+            Row("cars196-horde-512", baselines.horde("cars196"), (), recalls("cars196", 83.9), note=CITED),
+            Row("cars196-margin-128", baselines.margin("cars196"), (), recalls("cars196", 79.6), note=CITED),
         ),
     ),
     Study(
@@ -87,9 +87,9 @@ STUDIES = (
             Row("proxy_anchor-512", SOP, (), recalls("sop", 79.1, 90.8, 96.2, 98.7)),
             Row("proxy_anchor-512-256px", SOP, LARGER, recalls("sop", 80.3)),
             Row("proxy_anchor-512-readme", SOP, (), recalls("sop", 79.2, source="C")),
-            Row("soft_triple-512", rivals.soft_triple("sop"), (), recalls("sop", 78.3, 90.3, 95.9), note=CITED),
-            Row("multi_similarity-512", rivals.multi_similarity("sop"), (), recalls("sop", 78.2), note=CITED),
-            Row("margin-128", rivals.margin("sop"), (), recalls("sop", 72.7), note=CITED),
+            Row("soft_triple-512", baselines.soft_triple("sop"), (), recalls("sop", 78.3, 90.3, 95.9), note=CITED),
+            Row("multi_similarity-512", baselines.multi_similarity("sop"), (), recalls("sop", 78.2), note=CITED),
+            Row("margin-128", baselines.margin("sop"), (), recalls("sop", 72.7), note=CITED),
             Row("proxynca-64", None, (), recalls("sop", 73.7), note="the first paper, cited"),
         ),
     ),
@@ -99,8 +99,8 @@ STUDIES = (
             Row("proxy_anchor-512", CLOTHES, (), recalls("inshop", 91.5, 98.1, 98.8, None, 99.1)),
             Row("proxy_anchor-512-256px", CLOTHES, LARGER, recalls("inshop", 92.6)),
             Row("proxy_anchor-512-readme", CLOTHES, (), recalls("inshop", 91.9, source="C")),
-            Row("multi_similarity-512", rivals.multi_similarity("inshop"), (), recalls("inshop", 89.7), note=CITED),
-            Row("horde-512", rivals.horde("inshop"), (), recalls("inshop", 90.4), note=CITED),
+            Row("multi_similarity-512", baselines.multi_similarity("inshop"), (), recalls("inshop", 89.7), note=CITED),
+            Row("horde-512", baselines.horde("inshop"), (), recalls("inshop", 90.4), note=CITED),
         ),
     ),
     Study(
@@ -131,7 +131,7 @@ STUDIES = (
                 for dim, printed in ((32, None), (64, 78.8), (128, None), (256, None), (512, 86.1), (1024, None))
             ),
             *(
-                Row(f"multi_similarity-{dim}", rivals.multi_similarity("cars196", dim), (), recalls("cars196", printed), dim,
+                Row(f"multi_similarity-{dim}", baselines.multi_similarity("cars196", dim), (), recalls("cars196", printed), dim,
                     "Multi-Similarity")
                 for dim, printed in ((32, None), (64, None), (128, None), (256, None), (512, 84.1), (1024, None))
             ),

@@ -5,7 +5,7 @@ Source: Zhu, Yang, Deng, Liu and Fu, "Fewer is More: A Deep Graph Metric Learnin
 Proxies", NeurIPS 2020: poster and slides [P], supplement and author response [S]. Names of the studies are ours.
 """
 
-from lookalike.studies import recipes, rivals
+from lookalike.studies import baselines, recipes
 from lookalike.studies.study import Figure, Published, Recipe, Row, Study, recall_keys, recalls
 
 SOURCE = "ProxyGML (NeurIPS 2020)"
@@ -39,7 +39,7 @@ STUDIES = (
             Row("cub200-512", CUB, (), recalls("cub200", 66.6, 77.6, 86.4, nmi=69.8, source="P")),
             Row("cub200-384", CUB, ("model.embedding_dim=384",), recalls("cub200", 65.2, 76.4, 84.3, nmi=68.4, source="P")),
             Row("cub200-64", CUB, ("model.embedding_dim=64",), recalls("cub200", 59.4, 70.1, 80.4, nmi=65.1, source="P")),
-            Row("cub200-soft_triple-512", rivals.soft_triple("cub200"), (),
+            Row("cub200-soft_triple-512", baselines.soft_triple("cub200"), (),
                 recalls("cub200", 65.4, 76.4, 84.5, nmi=69.3, source="P"), note=CITED),
             Row("cub200-htl-512", None, (), recalls("cub200", 57.1, source="P"), note="cited"),
             Row("cub200-hdml-512", None, (), recalls("cub200", 53.7, nmi=62.6, source="P"), note="cited"),
@@ -48,7 +48,7 @@ STUDIES = (
             Row("cars196-512", CARS, (), recalls("cars196", 85.5, 91.8, 95.3, nmi=72.4, source="P")),
             Row("cars196-384", CARS, ("model.embedding_dim=384",), recalls("cars196", 84.5, source="P")),
             Row("cars196-64", CARS, ("model.embedding_dim=64",), recalls("cars196", 78.9, source="P")),
-            Row("cars196-soft_triple-512", rivals.soft_triple("cars196"), (),
+            Row("cars196-soft_triple-512", baselines.soft_triple("cars196"), (),
                 recalls("cars196", 84.5, 90.7, 94.5, nmi=70.1, source="P"), note=CITED),
             Row("cars196-htl-512", None, (), recalls("cars196", 81.4, source="P"), note="cited"),
             Row("cars196-hdml-512", None, (), recalls("cars196", 79.1, source="P"), note="cited"),
@@ -56,7 +56,7 @@ STUDIES = (
             Row("sop-512-scale-20", SOP, ("loss.scale=20.0",), note="the scale that a comment in the code suggests"),
             Row("sop-384", SOP, ("model.embedding_dim=384",), recalls("sop", 77.9, source="P")),
             Row("sop-64", SOP, ("model.embedding_dim=64",), recalls("sop", 76.2, source="P")),
-            Row("sop-soft_triple-512", rivals.soft_triple("sop"), (), recalls("sop", 78.3, 90.3, 95.9, nmi=92.0, source="P"), note=CITED),
+            Row("sop-soft_triple-512", baselines.soft_triple("sop"), (), recalls("sop", 78.3, 90.3, 95.9, nmi=92.0, source="P"), note=CITED),
         ),
     ),
     Study(
@@ -97,7 +97,7 @@ STUDIES = (
         "proxy_gml/cost", "Time and memory beside Proxy-Anchor and SoftTriple, on Cars196", SOURCE,
         ("seconds_per_epoch", "peak_memory_mb"), note="the printed table is in no source at hand; memory is the GPU's", rows=(
             Row("proxy_gml", CARS.but("train.epochs=1")),
-            Row("soft_triple", rivals.soft_triple("cars196").but("train.epochs=1")),
+            Row("soft_triple", baselines.soft_triple("cars196").but("train.epochs=1")),
             Row("proxy_anchor-32", recipes.proxy_anchor("cars196").but("train.epochs=1", "batch.size=32")),
             Row("proxy_anchor-180", recipes.proxy_anchor("cars196").but("train.epochs=1")),
         ),

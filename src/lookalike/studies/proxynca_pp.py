@@ -6,7 +6,7 @@ ECCV 2020. The ablation is its Table 7 and the sweeps are its Figure 4; which of
 number is in no source at hand, so those numbers are ours.
 """
 
-from lookalike.studies import recipes, rivals
+from lookalike.studies import baselines, recipes
 from lookalike.studies.study import Figure, Published, Row, Study, recall_keys, recalls
 
 SOURCE = "ProxyNCA++ (ECCV 2020)"
@@ -39,12 +39,12 @@ STUDIES = (
             Row("proxynca_pp-512", CUB, SMALLER[512], recalls("cub200", 69.0, 79.8, 87.3, 92.7, nmi=73.9, geometric=True, spreads=(0.8,))),
             Row("proxynca-2048", recipes.proxynca_baseline("cub200"), (),
                 recalls("cub200", 59.3, 71.2, 80.7, 88.1, nmi=63.3, geometric=True, spreads=(0.4,)), note="the authors' rerun"),
-            Row("norm_softmax-2048", rivals.norm_softmax("cub200"), (), recalls("cub200", 65.3, 76.7, 85.4, 91.8), note=CITED),
-            Row("norm_softmax-512", rivals.norm_softmax("cub200", 512), (), recalls("cub200", 61.3, 73.9, 83.5, 90.0), note=CITED),
-            Row("margin-128", rivals.margin("cub200"), (), recalls("cub200", 63.6, 74.4, 83.1, 90.0, nmi=69.0), note=CITED),
-            Row("multi_similarity-512", rivals.multi_similarity("cub200"), (), recalls("cub200", 65.7, 77.0, 86.3, 91.2), note=CITED),
-            Row("soft_triple-512", rivals.soft_triple("cub200"), (), recalls("cub200", 65.4, 76.4, 84.5, 90.4, nmi=69.3), note=CITED),
-            Row("horde-512", rivals.horde("cub200"), (), recalls("cub200", 66.8, 77.4, 85.1, 91.0), note=CITED),
+            Row("norm_softmax-2048", baselines.norm_softmax("cub200"), (), recalls("cub200", 65.3, 76.7, 85.4, 91.8), note=CITED),
+            Row("norm_softmax-512", baselines.norm_softmax("cub200", 512), (), recalls("cub200", 61.3, 73.9, 83.5, 90.0), note=CITED),
+            Row("margin-128", baselines.margin("cub200"), (), recalls("cub200", 63.6, 74.4, 83.1, 90.0, nmi=69.0), note=CITED),
+            Row("multi_similarity-512", baselines.multi_similarity("cub200"), (), recalls("cub200", 65.7, 77.0, 86.3, 91.2), note=CITED),
+            Row("soft_triple-512", baselines.soft_triple("cub200"), (), recalls("cub200", 65.4, 76.4, 84.5, 90.4, nmi=69.3), note=CITED),
+            Row("horde-512", baselines.horde("cub200"), (), recalls("cub200", 66.8, 77.4, 85.1, 91.0), note=CITED),
             Row("proxynca-paper-64", None, (), recalls("cub200", 49.2, 61.9, 67.9, 72.4, nmi=59.5), note="the first paper, cited"),
         ),
     ),
@@ -55,12 +55,12 @@ STUDIES = (
             Row("proxynca_pp-512", CARS, SMALLER[512], recalls("cars196", 86.5, nmi=73.8, geometric=True, spreads=(0.4,))),
             Row("proxynca-2048", recipes.proxynca_baseline("cars196"), (), recalls("cars196", 62.6, spreads=(9.1,)),
                 note="the authors' rerun"),
-            Row("norm_softmax-2048", rivals.norm_softmax("cars196"), (), recalls("cars196", 89.3), note=CITED),
-            Row("norm_softmax-512", rivals.norm_softmax("cars196", 512), (), recalls("cars196", 84.2), note=CITED),
-            Row("margin-128", rivals.margin("cars196"), (), recalls("cars196", 79.6), note=CITED),
-            Row("multi_similarity-512", rivals.multi_similarity("cars196"), (), recalls("cars196", 84.1), note=CITED),
-            Row("soft_triple-512", rivals.soft_triple("cars196"), (), recalls("cars196", 84.5, 90.7, 94.5, 96.9, nmi=70.1), note=CITED),
-            Row("horde-512", rivals.horde("cars196"), (), recalls("cars196", 86.2), note=CITED),
+            Row("norm_softmax-2048", baselines.norm_softmax("cars196"), (), recalls("cars196", 89.3), note=CITED),
+            Row("norm_softmax-512", baselines.norm_softmax("cars196", 512), (), recalls("cars196", 84.2), note=CITED),
+            Row("margin-128", baselines.margin("cars196"), (), recalls("cars196", 79.6), note=CITED),
+            Row("multi_similarity-512", baselines.multi_similarity("cars196"), (), recalls("cars196", 84.1), note=CITED),
+            Row("soft_triple-512", baselines.soft_triple("cars196"), (), recalls("cars196", 84.5, 90.7, 94.5, 96.9, nmi=70.1), note=CITED),
+            Row("horde-512", baselines.horde("cars196"), (), recalls("cars196", 86.2), note=CITED),
             Row("proxynca-paper-64", None, (), recalls("cars196", 73.2), note="the first paper, cited"),
         ),
     ),
@@ -70,10 +70,10 @@ STUDIES = (
             Row("proxynca_pp-1024", SOP, SMALLER[1024], recalls("sop", 80.7, 92.0, 96.7, 98.9)),
             Row("proxynca_pp-512", SOP, SMALLER[512], recalls("sop", 80.7, 92.0, 96.7, 98.9)),
             Row("proxynca-2048", recipes.proxynca_baseline("sop"), (), recalls("sop", 62.1), note="the authors' rerun"),
-            Row("norm_softmax-2048", rivals.norm_softmax("sop"), (), recalls("sop", 79.5), note=CITED),
-            Row("margin-128", rivals.margin("sop"), (), recalls("sop", 72.7), note=CITED),
-            Row("multi_similarity-512", rivals.multi_similarity("sop"), (), recalls("sop", 78.2), note=CITED),
-            Row("soft_triple-512", rivals.soft_triple("sop"), (), recalls("sop", 78.3, 90.3, 95.9), note=CITED),
+            Row("norm_softmax-2048", baselines.norm_softmax("sop"), (), recalls("sop", 79.5), note=CITED),
+            Row("margin-128", baselines.margin("sop"), (), recalls("sop", 72.7), note=CITED),
+            Row("multi_similarity-512", baselines.multi_similarity("sop"), (), recalls("sop", 78.2), note=CITED),
+            Row("soft_triple-512", baselines.soft_triple("sop"), (), recalls("sop", 78.3, 90.3, 95.9), note=CITED),
             Row("proxynca-paper-64", None, (), recalls("sop", 73.7), note="the first paper, cited"),
         ),
     ),
@@ -82,9 +82,9 @@ STUDIES = (
             # printed at K = 1, 10, 20, 30 and 40; at which K the fourth number of other papers stands differs
             Row("proxynca_pp-2048", CLOTHES, published=recalls("inshop", 90.9, 98.2, 98.9, 99.1, 99.4, spreads=(0.3,))),
             Row("proxynca_pp-512", CLOTHES, SMALLER[512], recalls("inshop", 90.4)),
-            Row("norm_softmax-2048", rivals.norm_softmax("inshop"), (), recalls("inshop", 89.4), note=CITED),
-            Row("multi_similarity-512", rivals.multi_similarity("inshop"), (), recalls("inshop", 89.7), note=CITED),
-            Row("horde-512", rivals.horde("inshop"), (), recalls("inshop", 90.4), note=CITED),
+            Row("norm_softmax-2048", baselines.norm_softmax("inshop"), (), recalls("inshop", 89.4), note=CITED),
+            Row("multi_similarity-512", baselines.multi_similarity("inshop"), (), recalls("inshop", 89.7), note=CITED),
+            Row("horde-512", baselines.horde("inshop"), (), recalls("inshop", 90.4), note=CITED),
         ),
     ),
     Study(

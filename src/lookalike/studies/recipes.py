@@ -8,8 +8,8 @@ Tags in comments: [S] paper, [P] poster, [C] code, [D] derived, "ours" a choice 
 
 from typing import Any
 
-from lookalike.experiment import Experiment
-from lookalike.settings import (
+from lookalike.config.experiment import Experiment
+from lookalike.config.schema import (
     BatchSettings,
     DataSettings,
     LossSettings,

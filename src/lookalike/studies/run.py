@@ -13,18 +13,18 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from lookalike.checks import look_up
-from lookalike.data.table import LabeledImages
+from lookalike.config.experiment import Experiment
+from lookalike.data.dataset import LabeledImages
 from lookalike.errors import LookalikeError
-from lookalike.experiment import Experiment
-from lookalike.files import write_atomically
-from lookalike.progress import Progress
-from lookalike.protocols import PROTOCOLS, Busy, Task
-from lookalike.protocols.ranges import ranges_of
 from lookalike.studies.adapt import Adaptation
+from lookalike.studies.datasets import Pictures
 from lookalike.studies.plan import Plan, PlannedRow, folder_name, metrics_of, score_of, unit_key
-from lookalike.studies.sources import Pictures
+from lookalike.studies.protocols import PROTOCOLS, Busy, Task
+from lookalike.studies.protocols.search_spaces import ranges_of
 from lookalike.studies.study import Row, Study
+from lookalike.utils.io import write_atomically
+from lookalike.utils.progress import Progress
+from lookalike.utils.validation import look_up
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lookalike.checks import look_up
-from lookalike.experiment import Experiment
+from lookalike.config.experiment import Experiment
+from lookalike.utils.validation import look_up
 
 SOURCES = {
     "S": "the paper, its supplement or its author response",

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from lookalike.evaluation.intervals import Interval, student_interval
-from lookalike.protocols import PROTOCOLS
 from lookalike.studies.plan import Plan, failure_of, load_plan, score_of
+from lookalike.studies.protocols import PROTOCOLS
 from lookalike.studies.study import DATASETS, Published, Row, Study
 
 COSTS = ("seconds_per_epoch", "peak_memory_mb")

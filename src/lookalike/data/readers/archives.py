@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import os
 import shutil
 import tarfile
 import tempfile
@@ -13,13 +12,9 @@ from typing import IO
 
 from lookalike.data.readers.files import is_litter
 from lookalike.errors import FileError
+from lookalike.utils.cache_dir import cache_folder
 
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
-
-
-def cache_folder() -> Path:
-    """`$LOOKALIKE_CACHE`, or `~/.cache/lookalike`."""
-    return Path(os.environ.get("LOOKALIKE_CACHE") or Path.home() / ".cache" / "lookalike")
 
 
 def is_archive(path: Path) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.data.dataset import LabeledImages
 from lookalike.data.readers.files import check_counts, check_present
-from lookalike.data.table import LabeledImages
 from lookalike.errors import DataError, FileError
 
 TRAIN_CLASSES = 98

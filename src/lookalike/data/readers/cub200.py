@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lookalike.data.dataset import LabeledImages
 from lookalike.data.readers.files import check_counts, check_present, pictures_below, read_lines
-from lookalike.data.table import LabeledImages
 from lookalike.errors import DataError
 
 FIRST_CLASS = "001.Black_footed_Albatross"

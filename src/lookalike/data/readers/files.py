@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lookalike.data.table import natural_key
+from lookalike.data.dataset import natural_key
 from lookalike.errors import DataError, FileError
 
 COMMON_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp")

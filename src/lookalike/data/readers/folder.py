@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lookalike.data.dataset import LabeledImages, number_labels
 from lookalike.data.readers.files import inside_single_folder, pictures_below
-from lookalike.data.table import LabeledImages, number_labels
 from lookalike.errors import DataError
 
 PART_NAMES = {

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from lookalike.data.dataset import CoarseLevel, LabeledImages
 from lookalike.data.readers.files import check_counts, pictures_below
-from lookalike.data.table import CoarseLevel, LabeledImages
 from lookalike.errors import DataError
 
 COUNTS = {"pictures": 5421, "fine classes": 81, "coarse classes": 43}

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lookalike.data.dataset import CoarseLevel, LabeledImages, Words, number_labels
 from lookalike.data.readers.files import check_counts, pictures_below, read_lines
-from lookalike.data.table import CoarseLevel, LabeledImages, Words, number_labels
 from lookalike.errors import DataError, FileError
 
 PICTURES = "train_val2018"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lookalike.data.dataset import LabeledImages, number_labels
 from lookalike.data.readers.files import check_counts, check_present, read_lines
-from lookalike.data.table import LabeledImages, number_labels
 from lookalike.errors import DataError
 
 COUNTS = {

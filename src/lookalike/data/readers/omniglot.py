@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lookalike.data.dataset import CoarseLevel, LabeledImages, number_labels
 from lookalike.data.readers.files import check_counts, pictures_below
-from lookalike.data.table import CoarseLevel, LabeledImages, number_labels
 from lookalike.errors import DataError
 
 PARTS = {"images_background": "train", "images_evaluation": "test"}

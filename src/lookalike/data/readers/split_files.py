@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from lookalike.checks import near_miss
+from lookalike.data.dataset import LabeledImages
 from lookalike.data.readers.folder import PART_NAMES
 from lookalike.data.readers.tables import read_frame
-from lookalike.data.table import LabeledImages
 from lookalike.errors import DataError
+from lookalike.utils.validation import near_miss
 
 SPLIT_FILE = "split.csv"
 

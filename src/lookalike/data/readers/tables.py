@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from lookalike.checks import near_miss
+from lookalike.data.dataset import CoarseLevel, Ints, LabeledImages, Words, number_labels
 from lookalike.data.readers.files import check_present
 from lookalike.data.readers.folder import PART_NAMES
-from lookalike.data.table import CoarseLevel, Ints, LabeledImages, Words, number_labels
 from lookalike.errors import DataError
+from lookalike.utils.validation import near_miss
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 PATH_COLUMNS = ("path", "file_name")

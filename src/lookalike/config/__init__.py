@@ -1,0 +1,1 @@
+"""Settings of an experiment: the schema, and loading, overriding and resolving them."""

@@ -1,0 +1,173 @@
+"""Everything that can be set, as frozen pydantic models; no behavior.
+
+An `Experiment` (see `lookalike.config.experiment`) is made of these parts, each read by one layer below it. A
+value of None means "chosen from the data, the device and the mode when the run starts"; the chosen value
+is printed and written into the run's `experiment.yaml`, so a finished run never contains a None that
+mattered.
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Mode = Literal["frozen", "partial", "finetune"]
+
+
+class Settings(BaseModel):
+    """A frozen group of settings; unknown names are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class DataSettings(Settings):
+    """How a table of pictures becomes training, validation and test classes, and pixels."""
+
+    split: Literal["auto", "named", "hold_out"] = Field(
+        "auto",
+        description="test classes: auto: as the data names them, else held out; named: insist; hold_out: ignore",
+    )
+    validation_share: float = Field(0.15, gt=0, lt=1, description="share of the training classes that choose")
+    test_share: float = Field(
+        0.3, gt=0, lt=1, description="share of classes held out if no test split is named"
+    )
+    image_size: int | None = Field(
+        None,
+        ge=16,
+        description="input resolution in pixels; None: the backbone's own, six sevenths of it without a GPU, "
+        "and at most twice the images' median short side",
+    )
+    resize: int | None = Field(
+        None, ge=16, description="short side before the central crop; None: image_size"
+    )
+    crop_scale: tuple[float, float] = Field((0.4, 1.0), description="area range of random resized crops")
+    crop_ratio: tuple[float, float] = Field((0.75, 4 / 3), description="aspect range of random resized crops")
+    flip: bool = Field(True, description="mirror half of the training pictures")
+    workers: int | None = Field(
+        None,
+        ge=0,
+        description="decoding processes; None: cores - 1, at most 8, and none where a CPU only embeds",
+    )
+    keep_decoded: bool = Field(
+        False, description="finetune: decode each picture once and keep its pixels on disk, 3 bytes each"
+    )
+
+
+class ModelSettings(Settings):
+    """The network: backbone, pooling, normalization, projection, and its closed-form start and finish."""
+
+    backbone: str = "tf_efficientnet_lite0"
+    weights: str = Field("package", description="package, hub, none (random), or the path of a weight file")
+    pooling: Literal["average", "maximum", "average_plus_maximum", "k_max", "concat"] = "concat"
+    pooling_k: int = Field(1, ge=1, description="places that k_max averages")
+    norm: Literal["none", "layer_norm", "unit"] = "none"
+    embedding_dim: int | None = Field(None, ge=1, description="None: 512, or less for few training pictures")
+    start: Literal["whitened", "pca", "identity", "random"] = "whitened"
+    finish: Literal["whitened", "none"] = "whitened"
+    shrinkage: float = Field(1.0, gt=0, description="s of the shrunk within-class covariance")
+
+
+class LossSettings(BaseModel):
+    """A loss by name; every other key is an argument of its class, checked against the class's signature."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=())
+
+    name: str = "proxy_anchor"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The keyword arguments for the loss's class."""
+        return dict(self.model_extra or {})
+
+
+class BatchSettings(Settings):
+    """Which pictures meet in a batch."""
+
+    sampler: Literal["random", "balanced"] = "random"
+    size: int = Field(90, ge=1, description="pictures a batch of the random sampler")
+    classes: int = Field(8, ge=1, description="classes a batch of the balanced sampler")
+    per_class: int = Field(4, ge=1, description="pictures of each class in a balanced batch")
+    drop_last: bool = Field(
+        False, description="random sampler: only whole batches, the rest of the epoch's order left out"
+    )
+
+
+class ScheduleSettings(Settings):
+    """How learning rates fall, as a factor on every group's rate; see `lookalike.optim.schedules`."""
+
+    name: Literal["constant", "step", "cosine", "plateau", "replay"] = "cosine"
+    gamma: float = Field(0.5, gt=0, le=1, description="factor of each drop")
+    every: int = Field(10, ge=1, description="step: epochs between drops")
+    milestones: tuple[int, ...] = Field(
+        (), description="step: drop after these epochs instead; replay: the recorded drops"
+    )
+    patience: int = Field(4, ge=0, description="plateau: epochs without a better metric before a drop")
+    metric: str = Field("map_at_r", description="plateau: the validation metric that is watched")
+    replay_delay: int = Field(
+        0,
+        ge=0,
+        description="plateau: epochs by which a refit repeats its drops later; 1 in ProxyNCA++'s code",
+    )
+
+
+class TrainSettings(Settings):
+    """The loop: what trains, for how long, at which rates."""
+
+    mode: Mode | None = Field(None, description="None: finetune with a GPU, partial without")
+    epochs: int | None = Field(None, ge=0)
+    patience: int | None = Field(
+        None, ge=1, description="epochs without a better validation metric before training stops; None: never"
+    )
+    metric: Literal["map_at_r", "recall_at_1", "r_precision"] = "map_at_r"
+    warmup_epochs: int | None = Field(None, ge=0, description="first epochs that train head and proxies only")
+    warmup_first: int = Field(1, ge=1, description="the first of these epochs; 2 in ProxyGML's code")
+    warmup_forgets: bool = Field(
+        False, description="drop the optimizer's moments when warm-up ends, as ProxyNCA++'s code does"
+    )
+    optimizer: Literal["adamw", "adam", "sgd", "rmsprop"] = "adamw"
+    lr: float | None = Field(None, gt=0, description="rate of the backbone")
+    head_lr: float | None = Field(None, gt=0, description="rate of the projection")
+    proxy_lr: float | None = Field(None, gt=0, description="rate of the proxies")
+    proxy_start: Literal["class_mean", "loss"] = Field(
+        "class_mean", description="class_mean: at the class means of the start; loss: as its proxy_init says"
+    )
+    proxy_optimizer: Literal["same", "row_sparse_adamw", "row_sparse_adamw_small", "row_sparse_sgd"] = Field(
+        "same",
+        description="of the proxies; row_sparse: steps touch only rows with a gradient; small: moments take a "
+        "quarter of AdamW's memory",
+    )
+    shard_proxies: bool = Field(
+        False, description="each process holds the proxies of its share of the classes"
+    )
+    weight_decay: float = Field(1e-4, ge=0)
+    proxy_weight_decay: float | None = Field(None, ge=0, description="None: weight_decay")
+    eps: float = Field(1e-8, gt=0, description="of Adam and RMSprop; 1.0 and 0.01 in the papers")
+    momentum: float = Field(0.9, ge=0, lt=1)
+    clip_value: float | None = Field(None, gt=0, description="clip each gradient entry to this size")
+    clip_norm: float | None = Field(None, gt=0, description="clip the norm of all gradients to this")
+    schedule: ScheduleSettings = ScheduleSettings()
+    batch_norm: Literal["frozen", "frozen_affine", "train"] = Field(
+        "frozen", description="frozen: running statistics stay, scale and shift train; frozen_affine: neither"
+    )
+    batch_norm_momentum: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="share of a batch in running statistics; None: the backbone's, mostly 0.1",
+    )
+    cut: int | None = Field(None, ge=1, description="partial: number of first stages that are cached")
+    views: int = Field(
+        2,
+        ge=1,
+        description="partial: cached views of a picture: itself, its mirror image (with data.flip), crops",
+    )
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] | None = None
+    accumulate: int = Field(1, ge=1, description="batches whose gradients are added before a step")
+    refit: bool = Field(
+        False, description="after selection, train on all training classes as long as the best"
+    )
+
+    @model_validator(mode="after")
+    def _one_clip(self) -> "TrainSettings":
+        if self.clip_value is not None and self.clip_norm is not None:
+            raise ValueError("clip_value and clip_norm exclude each other; set one")
+        return self

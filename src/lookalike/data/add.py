@@ -1,0 +1,70 @@
+"""`lookalike data add`: fetch or unpack a data set, check it, and give it a name."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lookalike.data.download import REMOTES, Remote, fetch, is_address
+from lookalike.data.read import read
+from lookalike.data.readers import LAYOUTS
+from lookalike.data.readers.archives import is_archive, unpack
+from lookalike.data.registry import Registered, _check_name, register
+from lookalike.errors import ArgumentError
+from lookalike.utils.cache_dir import cache_folder
+from lookalike.utils.progress import Progress
+
+
+def add_dataset(
+    name: str,
+    sources: Sequence[str | Path] = (),
+    *,
+    checksum: str | None = None,
+    progress: Progress | None = None,
+) -> Registered:
+    """Unpacks, reads with all checks, and registers; archives that belong together are laid over each other.
+
+    Args:
+        name: one of `readers.LAYOUTS` insists on that layout.
+        sources: archives, their addresses (http, https), or a folder or table; the published archives
+            of `download.REMOTES` when there are none. What was fetched goes once it is unpacked.
+        checksum: `md5:...` or `sha256:...` of the one address.
+
+    Raises:
+        ArgumentError: several sources that are not all archives, a name that cannot be one, no source where
+            none is published, or a checksum without one address.
+        DataError: the data is not complete, or not what its name says.
+        FileError: a download failed, or is not what the checksum says.
+    """
+    _check_name(name)
+    remotes = _remotes(name, [str(source) for source in sources], checksum)
+    fetched = [fetch(remote, cache_folder() / "downloads", progress) for remote in remotes]
+    entry = _add(name, fetched or [Path(source) for source in sources])
+    for file in fetched:
+        file.unlink()
+    return entry
+
+
+def _remotes(name: str, sources: Sequence[str], checksum: str | None) -> Sequence[Remote]:
+    """What has to be fetched."""
+    if not sources and name not in REMOTES:
+        raise ArgumentError(
+            f"'{name}' cannot be fetched by its name (these can: {', '.join(REMOTES)}); give its archive, "
+            "folder or table, or an address"
+        )
+    addresses = [source for source in sources if is_address(source)]
+    if addresses and len(addresses) != len(sources):
+        raise ArgumentError("some sources are addresses and some are files; give all of one kind")
+    if checksum is not None and len(addresses) != 1:
+        raise ArgumentError(f"a checksum belongs to one address; {len(addresses)} are given")
+    if checksum is not None and checksum.partition(":")[0] not in ("md5", "sha256"):
+        raise ArgumentError(f"the checksum is '{checksum}'; expected md5:... or sha256:...")
+    return [Remote(address, checksum) for address in addresses] if sources else REMOTES[name]
+
+
+def _add(name: str, sources: Sequence[Path]) -> Registered:
+
+    archives = [source for source in sources if is_archive(source)]
+    if len(sources) != 1 and len(archives) != len(sources):
+        raise ArgumentError("several sources must all be archives; unpack them into one folder and add that")
+    place = unpack(list(sources)) if archives else sources[0]
+    layout = name if name in LAYOUTS else None
+    return register(name, place, read(place, layout=layout), layout)

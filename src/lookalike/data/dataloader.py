@@ -1,0 +1,103 @@
+"""Pictures of a data set in batches: decoded by threads of this process, or by processes of their own.
+
+Processes decode ahead of a network that trains, or that an accelerator runs. Where the CPU only embeds they
+take a core away from a network whose threads all wait for the slowest; there it is faster to take turns: all
+cores decode a batch, then all run the network (docs/performance.md).
+"""
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from lookalike.data.image_dataset import ImageDataset
+
+Result = TypeVar("Result")
+SLOW = 0.0015
+"""Seconds for a picture from which on several threads decode; the first of a batch takes some for cold caches."""
+AHEAD = 2
+"""Results of a thread that wait to be taken; decoded photos are large."""
+
+
+def decoding_workers(workers: int | None) -> int:
+    """`workers` processes; None: one less than there are cores, at most 8."""
+    return min(8, max(0, (os.cpu_count() or 1) - 1)) if workers is None else workers
+
+
+def embedding_workers(workers: int | None, device: torch.device | str) -> int:
+    """`decoding_workers` beside a network that only embeds: None means none on a CPU."""
+    return 0 if workers is None and torch.device(device).type == "cpu" else decoding_workers(workers)
+
+
+def in_threads(function: Callable[[int], Result], rows: Iterable[int]) -> Iterator[Result]:
+    """`function` of every row, in order, by as many threads as torch computes with, a few rows ahead of the taker."""
+    threads = torch.get_num_threads()
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for row in rows:
+            waiting.append(pool.submit(function, row))
+            if len(waiting) > AHEAD * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def picture_batches(dataset: ImageDataset, *, batch_size: int, workers: int) -> Iterator[Tensor]:
+    """All pictures of `dataset` in order: uint8 (B, 3, S, S)."""
+    rows = range(len(dataset))
+    batches = (rows[at : at + batch_size] for at in range(0, len(rows), batch_size))
+    for images, _labels in PictureLoader(dataset, workers).batches(batches):
+        yield images
+
+
+class PictureLoader:
+    """Batches of chosen pictures of a dataset.
+
+    Worker processes live as long as this object. Forked anew for each pass, they would each time share the
+    memory of a process full of activations, every page of which is then copied when it is next written to: a
+    second or more a pass (docs/performance.md). One pass can be under way at a time.
+
+    Args:
+        workers: decoding processes; with 0 this process's threads decode.
+    """
+
+    def __init__(self, dataset: ImageDataset, workers: int) -> None:
+        self._dataset = dataset
+        self._rows: list[list[int]] = []
+        self._loader: DataLoader[Any] | None = None
+        if workers:
+            self._loader = DataLoader(
+                dataset,
+                batch_sampler=self._rows,
+                num_workers=workers,
+                persistent_workers=True,
+                pin_memory=torch.cuda.is_available(),
+                generator=torch.Generator(),  # or else a pass would move torch's own, the first unlike the others
+            )
+
+    def batches(self, rows: Iterable[Sequence[int]]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Pictures, uint8 (B, 3, S, S), and labels of each list of rows."""
+        if self._loader is None:
+            yield from self._in_this_process(rows)
+            return
+        self._rows[:] = map(list, rows)
+        for images, labels, _rows in self._loader:
+            yield images, labels
+
+    def _in_this_process(self, rows: Iterable[Sequence[int]]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Photos by all threads. Small pictures one by one: opening one is mostly Python's own work, for which
+        threads would wait on each other. The first of a batch tells which they are."""
+        look_up = self._dataset.__getitem__
+        for first, *others in rows:
+            began = time.perf_counter()
+            one = look_up(first)
+            slow = time.perf_counter() - began > SLOW
+            rest = in_threads(look_up, others) if slow else map(look_up, others)
+            pictures, labels, _rows = zip(one, *rest, strict=True)
+            yield torch.stack(pictures), torch.tensor(labels)

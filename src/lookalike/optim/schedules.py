@@ -1,0 +1,67 @@
+"""Learning-rate schedules as a pure function of the epoch and of the validation metrics so far.
+
+Nothing here has state: a resumed run asks with the same history and gets the same factor. Epochs count
+from 1; epoch e uses the factor that follows from the metrics of epochs 1..e-1.
+
+constant  1
+step      gamma ** (drops so far): one after each `every` epochs, or after each of `milestones`
+          (Proxy-Anchor, ProxyGML, SoftTriple, NormSoftmax)
+cosine    (1 + cos(pi (e-1) / epochs)) / 2
+plateau   gamma ** (times that the metric rested for more than `patience` epochs) (ProxyNCA++, stage 1)
+replay    as step, with the drops that a plateau run recorded as `milestones` (ProxyNCA++, stage 2)
+"""
+
+import math
+from collections.abc import Sequence
+
+from lookalike.config.schema import ScheduleSettings
+
+
+def lr_factor(schedule: ScheduleSettings, *, epoch: int, epochs: int, metrics: Sequence[float]) -> float:
+    """The factor on every learning rate in `epoch` (from 1) of `epochs`.
+
+    Args:
+        metrics: the watched validation metric (higher is better) of epochs 1..epoch-1.
+    """
+    if schedule.name == "cosine":
+        return (1 + math.cos(math.pi * (epoch - 1) / epochs)) / 2
+    return schedule.gamma ** len(
+        [drop for drop in drops(schedule, epochs=epochs, metrics=metrics) if drop < epoch]
+    )
+
+
+def drops(schedule: ScheduleSettings, *, epochs: int, metrics: Sequence[float]) -> list[int]:
+    """The epochs after which the rate fell, so that a plateau run can be replayed on other data."""
+    if schedule.name == "plateau":
+        return _plateaus(metrics, schedule.patience)
+    if schedule.name == "replay":
+        return list(schedule.milestones)
+    if schedule.name == "step":
+        return list(schedule.milestones) or list(range(schedule.every, epochs + 1, schedule.every))
+    return []
+
+
+def replayed(schedule: ScheduleSettings, recorded: Sequence[int]) -> ScheduleSettings:
+    """A plateau schedule as the replay of the drops it made; any other as it is.
+
+    Data without validation classes gives no metric to watch, so the drops are those of an earlier run. The
+    authors of ProxyNCA++ repeat each an epoch late, which is `replay_delay` 1.
+    """
+    if schedule.name != "plateau":
+        return schedule
+    milestones = tuple(drop + schedule.replay_delay for drop in recorded)
+    return schedule.model_copy(update={"name": "replay", "milestones": milestones})
+
+
+def _plateaus(metrics: Sequence[float], patience: int) -> list[int]:
+    """Epochs at whose end the metric had not risen for more than `patience` epochs."""
+    found, best, resting = [], -math.inf, 0
+    for epoch, value in enumerate(metrics, start=1):
+        if value > best:
+            best, resting = value, 0
+        else:
+            resting += 1
+        if resting > patience:
+            found.append(epoch)
+            resting = 0
+    return found

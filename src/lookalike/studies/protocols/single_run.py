@@ -1,0 +1,85 @@
+"""The protocols that train once (or twice) for a number: honest, the papers', and ProxyNCA++'s two stages.
+
+| name      | trains on                              | chooses the epoch by                 | tests on    |
+|-----------|----------------------------------------|--------------------------------------|-------------|
+| honest    | training classes less 15 %             | these 15 %                           | test, once  |
+| papers    | first half of the classes              | the test classes: "selected on test" | second half |
+| two_stage | half of the training classes, then all | the other half of these              | test, once  |
+
+The papers' half split is the data's own where it names a test split.
+"""
+
+import time
+
+from lookalike.config.experiment import Experiment
+from lookalike.data.dataset import LabeledImages
+from lookalike.data.splits import ClassSplit, Parts, half_split, named_split, two_stage_halves
+from lookalike.studies.protocols.metrics import forget_peak, measure, peak_memory_mb
+from lookalike.studies.protocols.task import Score, Task, train_once, training_curve
+from lookalike.training.fit import FitResult
+
+VALIDATION = "validation classes"
+TEST = "test"
+
+
+def honest(task: Task) -> Score:
+    """Validation classes from the training half choose; the test classes are scored once."""
+    return _scored(task, task.experiment, None, VALIDATION)
+
+
+def papers(task: Task) -> Score:
+    """The test classes choose the epoch, as the released codes do; every result says so."""
+    fit, test = training_half(task.table)
+    return _scored(task, task.experiment, Parts(fit, test, test, fit, "papers"), TEST)
+
+
+def two_stage(task: Task) -> Score:
+    """Stage 1 finds how long to train and when the rates fall; stage 2 repeats that on all training classes.
+
+    The plateau schedule watches recall_at_1 of the validation half. `train.schedule.replay_delay=1` repeats
+    the drops an epoch late, as the authors' code does.
+    """
+    fit, test = training_half(task.table)
+    train, validation = two_stage_halves(fit)
+    parts = Parts(train, validation, test, fit, "two_stage")
+    return _scored(task, two_stage_settings(task.experiment), parts, VALIDATION)
+
+
+def two_stage_settings(experiment: Experiment) -> Experiment:
+    """The experiment with a plateau schedule on recall_at_1, early stopping by it, and a second stage."""
+    settings = ["train.refit=true", "train.metric=recall_at_1", "train.schedule.metric=recall_at_1"]
+    if experiment.train.schedule.name != "plateau":
+        settings += ["train.schedule.name=plateau", "train.schedule.patience=4", "train.schedule.gamma=0.1"]
+    return experiment.override(settings)
+
+
+def training_half(table: LabeledImages) -> ClassSplit:
+    """The papers' training and test classes: the data's own split, or halves in the order of the classes."""
+    return named_split(table) if "test" in table.splits() else half_split(table)
+
+
+def _scored(task: Task, experiment: Experiment, parts: Parts | None, selected_on: str) -> Score:
+    began = time.monotonic()
+    forget_peak()
+    done = train_once(task, experiment, parts)
+    curve = training_curve(task.folder / "run")
+    metrics = measure(done.test, done.final, task.metrics, seed=experiment.seed) | costs(task, curve)
+    facts = {"epoch": done.result["selected"]["epoch"], "test_start": _plain(done, "test_start")}
+    facts |= {"drops": done.result["selected"]["drops"], "split": done.result["data"]["split_digest"]}
+    kept = done.result["selected"]["what"]
+    return Score(metrics, selected_on, kept, round(time.monotonic() - began, 2), curve, facts)
+
+
+def costs(task: Task, curve: list[dict[str, float]]) -> dict[str, float]:
+    """Seconds an epoch and peak memory, where the task asks for them and they could be measured."""
+    found: dict[str, float] = {}
+    if "seconds_per_epoch" in task.metrics and len(curve) > 1:
+        found["seconds_per_epoch"] = curve[-1]["seconds"] / (len(curve) - 1)
+    peak = peak_memory_mb()
+    if "peak_memory_mb" in task.metrics and peak is not None:
+        found["peak_memory_mb"] = peak
+    return found
+
+
+def _plain(done: FitResult, part: str) -> dict[str, float]:
+    return {key: done.result[part][key] for key in ("recall_at_1", "map_at_r")}

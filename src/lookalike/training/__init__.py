@@ -1,0 +1,1 @@
+"""Everything about a training run; the way in is `training.fit.fit`."""

@@ -1,0 +1,93 @@
+"""How a table's pictures are scored: the one place that says who asks and who can be found.
+
+`score` is used by training, by `evaluate RUN` and by the report, so their numbers agree by construction.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookalike.data.dataset import LabeledImages
+from lookalike.data.read import read
+from lookalike.embedding import embed
+from lookalike.errors import DataError
+from lookalike.evaluation import RetrievalResult, evaluate
+from lookalike.models.checkpoint import load_model
+from lookalike.training.run_dir import RunFolder
+from lookalike.utils.device import pick_device
+from lookalike.utils.progress import Progress
+
+KS = (1, 2, 4, 8)
+"""The K of Recall@K in every run's result."""
+
+
+def score(table: LabeledImages, matrix: NDArray[np.float32], **options: Any) -> RetrievalResult:
+    """Every picture asks for its class among the others; where the data has roles, queries ask the gallery."""
+    roles = table.role is not None
+    return evaluate(
+        matrix,
+        table.labels,
+        query=table.queries() if roles else None,
+        gallery=table.gallery() if roles else None,
+        class_names=table.class_names,
+        **({"ks": KS} | options),
+    )
+
+
+def evaluate_run(
+    folder: RunFolder,
+    data: str | None = None,
+    *,
+    device: str = "auto",
+    progress: Progress | None = None,
+    **options: Any,
+) -> RetrievalResult:
+    """Scores a run's model.
+
+    Measured on the run's own test classes if `data` is None or the data that it was trained on; on the test
+    split of other data that names one; on all pictures of other data otherwise. The result's notes say which,
+    and name classes that were trained on.
+
+    Raises:
+        FileError: no run, or no model in it.
+        DataError: the run's own data is not where it was.
+    """
+    embedder, config = load_model(folder.path)
+    facts, experiment = folder.read_json("data.json"), folder.experiment()
+    table = read(data if data is not None else _own_data(facts))
+    own = table.digest() == facts["digest"]
+    if data is None and not own:
+        raise DataError(
+            f"the data at '{facts['source']}' changed since the run '{folder.path}'; name the data to use"
+        )
+    if own:
+        parts = experiment.cut(table)
+        if parts.digest() != facts["split_digest"]:
+            raise DataError(
+                f"the run '{folder.path}' was cut in another way, by a protocol ({facts['split_source']}); "
+                "its numbers are in its result.json, and another cut might test on what it was trained on"
+            )
+        part = parts.test
+        where = f"measured on the run's own {part.num_classes} test classes"
+    elif "test" in table.splits():
+        part = table.part("test")
+        where = f"measured on the test split of {table.name}, {part.num_classes} classes"
+    else:
+        part = table
+        where = f"measured on all {part.num_classes} classes of {table.name}"
+    known = set(part.class_names) & set(config["class_names"])
+    trained = f"; {len(known)} of them have names that training also had" if known else ""
+    place = pick_device(device)
+    embeddings = embed(embedder.to(place), part, device=place, progress=progress)
+    result = score(part, embeddings.matrix, **options)
+    return replace(result, notes=(where + trained, *result.notes))
+
+
+def _own_data(facts: dict[str, Any]) -> str:
+    source = str(facts["source"])
+    if source.startswith(("/", "~")) and not Path(source).expanduser().exists():
+        raise DataError(f"the run's data is no longer at '{source}'; name the data to measure on")
+    return source

@@ -1,0 +1,154 @@
+"""The means of one run: its split, device and folder, its network, loss and batches.
+
+`Job` is what stays the same while a run goes on. The functions build what is trained; `feeding` makes its
+inputs, and `selection` and `fitting` put everything in order.
+"""
+
+import inspect
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lookalike.config.experiment import Experiment
+from lookalike.data.dataset import CoarseLevel
+from lookalike.data.samplers import BalancedBatches, RandomBatches
+from lookalike.errors import DataError
+from lookalike.losses import LOSSES, MetricLoss
+from lookalike.losses.sharded import Sharded
+from lookalike.models import whitening
+from lookalike.models.checkpoint import load_model
+from lookalike.models.depthwise import most_places
+from lookalike.models.embedder import Embedder, build_embedder
+from lookalike.models.fuse import for_inference
+from lookalike.training.context import Job
+from lookalike.training.inputs import Batches, Inputs
+from lookalike.training.trainable import Tail
+from lookalike.utils.validation import look_up
+
+
+def build_network(job: Job) -> Tail:
+    """The untrained network on the device (or the one of `job.start_from`), as the mode runs it.
+
+    Raises:
+        ArgumentError: mode partial with a backbone that is not a chain of stages.
+    """
+    model, data = job.experiment.model, job.experiment.data
+    if job.start_from is not None:
+        embedder, _ = load_model(job.start_from)
+    else:
+        embedder = build_embedder(
+            model.backbone,
+            weights=model.weights,
+            pooling=model.pooling,
+            k=model.pooling_k,
+            norm=model.norm,
+            embedding_dim=model.embedding_dim,
+            size=data.image_size,
+            resize=data.resize,
+            seed=job.experiment.seed,
+        )
+    if job.mode == "partial":
+        job.cut = job.experiment.train.cut or embedder.default_cut()
+        embedder.head_from(job.cut)
+    layout = torch.channels_last
+    if job.mode == "partial" and job.fabric.device.type == "cpu" and prefers_contiguous(embedder):
+        layout = torch.contiguous_format
+    embedder.to(job.fabric.device, memory_format=layout).eval()  # type: ignore[call-overload]
+    return Tail(embedder, job.mode, job.cut)
+
+
+def prefers_contiguous(embedder: Embedder) -> bool:
+    """Whether the last maps are so small that contiguous activations train faster here; see `models.depthwise`."""
+    _, *places = embedder.stage_costs()[-1].output
+    return math.prod(places) <= most_places(channels_last=True)
+
+
+def run_whole(job: Job, tail: Tail, inputs: Inputs, *, project: bool) -> Tensor:
+    """Embeddings (without `project`: pooled vectors) of every input, unaugmented, on the CPU."""
+    embedder = tail.embedder.eval()
+    fast = tail if tail.mode == "frozen" else Tail(for_inference(embedder), tail.mode, tail.cut)
+    function = fast.embed if project else fast.pooled
+    with torch.inference_mode(), job.fabric.autocast():
+        share = inputs.whole(*job.processes.share(len(inputs)))
+        results = [function(job.fabric.to_device(batch)).float() for batch in share]
+        return job.processes.gather(torch.cat(results)).cpu().clone()  # cloned: out of inference mode
+
+
+def set_closed_form(job: Job, embedder: Embedder, form: str, pooled_NF: Tensor, labels_N: Tensor) -> None:
+    """Puts the start or finish named `form`, computed on training features, into the projection."""
+    dim, features = embedder.embedding_dim, embedder.pooled_dim
+    if form == "whitened":
+        projection = whitening.whitened(pooled_NF, labels_N, dim, shrinkage=job.experiment.model.shrinkage)
+    elif form == "pca":
+        projection = whitening.pca(pooled_NF, dim)
+    elif form == "identity":
+        projection = whitening.identity(features, dim)
+    else:
+        projection = whitening.random(features, dim, torch.Generator().manual_seed(job.experiment.seed))
+    embedder.set_projection(*projection)
+
+
+def begin(job: Job, tail: Tail, inputs: Inputs, num_classes: int) -> MetricLoss:
+    """Sets the projection's start and returns the loss, its proxies at their start."""
+    experiment, embedder = job.experiment, tail.embedder
+    with job.timed("start"):
+        pooled = run_whole(job, tail, inputs, project=False)
+        if job.start_from is None:
+            set_closed_form(job, embedder, experiment.model.start, pooled, inputs.labels)
+        generator = torch.Generator().manual_seed(experiment.seed)
+        loss = build_loss(experiment, num_classes, embedder, generator, inputs.table.coarse)
+        proxies = loss.proxy_loss
+        if proxies and "class_mean" in (experiment.train.proxy_start, proxies.proxy_init):
+            with torch.no_grad():
+                embeddings = embedder.project(pooled.to(job.fabric.device)).cpu()
+            loss.initialize_proxies_at_class_means(embeddings, inputs.labels, generator)
+    return loss.to(job.fabric.device)
+
+
+def build_loss(
+    experiment: Experiment,
+    num_classes: int,
+    embedder: Embedder,
+    generator: torch.Generator,
+    coarse: tuple[CoarseLevel, ...] = (),
+) -> MetricLoss:
+    """The loss that the experiment names; its setting `parents: given` stands for the data's coarse levels.
+
+    Raises:
+        DataError: given parents are asked for, and the data has no coarse level.
+    """
+    kind = look_up(LOSSES, experiment.loss.name, "loss")
+    arguments = experiment.loss.arguments
+    if arguments.get("parents") == "given":
+        if not coarse:
+            raise DataError(
+                "loss.parents is 'given', but the data has no coarse level; leave the setting out"
+            )
+        arguments["parents"] = [level.parents for level in coarse]
+    known: dict[str, Any] = {"generator": generator, "channels": embedder.channels}
+    given = {name: value for name, value in known.items() if name in inspect.signature(kind).parameters}
+    if experiment.train.shard_proxies:
+        base = {"name": experiment.loss.name, "settings": arguments}
+        return Sharded(num_classes, embedder.embedding_dim, base=base, generator=generator)
+    return kind(num_classes, embedder.embedding_dim, **(given | arguments))
+
+
+def batches_of(job: Job, labels: Tensor) -> Batches:
+    """The sampler that the experiment names."""
+    batch, seed, of = job.experiment.batch, job.experiment.seed, job.processes
+    rows = labels.numpy()
+    if batch.sampler == "balanced":
+        return BalancedBatches(
+            rows,
+            classes=batch.classes,
+            per_class=batch.per_class,
+            seed=seed,
+            rank=of.rank,
+            world_size=of.size,
+        )
+    size = min(batch.size, len(rows))
+    return RandomBatches(
+        rows, batch_size=size, seed=seed, drop_last=batch.drop_last, rank=of.rank, world_size=of.size
+    )

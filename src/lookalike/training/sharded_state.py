@@ -1,0 +1,87 @@
+"""The training state of sharded proxies on disk: rows of classes in a file a process, everything else in one tree.
+
+    training_state/select.json, select.a.safetensors     what is the same in each process
+    training_state/select-epoch-7/classes-...            proxies and their moments, in files by class
+
+The tree names the folder of rows that belongs to it, and is written when every process has written its rows; so
+a run that is killed at any moment leaves a whole state. Any number of processes can go on from it: each reads the
+rows of its own classes.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from lookalike.losses.sharded import Sharded, load_rows, save_rows
+from lookalike.training.tensor_tree import load_tree, save_tree
+
+
+def save_sharded(path: Path, state: dict[str, Any], loss: Sharded, *, name: str) -> None:
+    """Writes `state` as the tree `path` and the folder `path`-`name`; every process calls it.
+
+    Args:
+        state: of a `TrainingState` whose second optimizer is the proxies'.
+    """
+    folder, leads = path.with_name(f"{path.name}-{name}"), loss.processes.rank == 0
+    if leads:
+        shutil.rmtree(folder, ignore_errors=True)  # left by a run that was killed here
+    loss.processes.wait()
+    proxies, rows = {"loss": state["loss"], "optimizer": state["optimizers"][1]}, {}
+    for place, tensor in _tensors(proxies):
+        if _is_by_class(tensor, loss):
+            rows[place] = tensor.reshape(loss.end - loss.first, -1)
+    save_rows(folder, rows, first=loss.first, num_classes=loss.num_classes)
+    loss.processes.wait()
+    if leads:
+        shapes = {place: list(tensor.shape[1:]) for place, tensor in _tensors(proxies) if place in rows}
+        others = {**state, "loss": {}, "optimizers": state["optimizers"][:1]}
+        save_tree(
+            path, {"folder": folder.name, "shapes": shapes, "proxies": _without(proxies, rows), **others}
+        )
+        for old in path.parent.glob(f"{path.name}-*"):
+            if old.is_dir() and old != folder:
+                shutil.rmtree(old)
+
+
+def load_sharded(path: Path, loss: Sharded) -> dict[str, Any]:
+    """The state that `save_sharded` wrote, with the rows of this process's classes.
+
+    Raises:
+        FileError: a file is missing or damaged, or a class is in none.
+    """
+    tree = load_tree(path)
+    shapes = tree.pop("shapes")
+    found = load_rows(path.with_name(tree.pop("folder")), shapes, first=loss.first, end=loss.end)
+    rows = {place: found[place].reshape(-1, *shape) for place, shape in shapes.items()}
+    proxies = _with(tree.pop("proxies"), rows)
+    return {**tree, "loss": proxies["loss"], "optimizers": [*tree["optimizers"], proxies["optimizer"]]}
+
+
+def _is_by_class(tensor: Tensor, loss: Sharded) -> bool:
+    return tensor.ndim > 0 and len(tensor) == len(loss.proxies)
+
+
+def _tensors(node: Any, place: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Every tensor in nested dictionaries, with its path."""
+    if isinstance(node, Tensor):
+        yield place, node
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            yield from _tensors(value, f"{place}/{key}")
+
+
+def _without(node: Any, rows: dict[str, Tensor], place: str = "") -> Any:
+    """The tree with None for each tensor in `rows`."""
+    if isinstance(node, dict):
+        return {key: _without(value, rows, f"{place}/{key}") for key, value in node.items()}
+    return None if place in rows else node
+
+
+def _with(node: Any, rows: dict[str, Tensor], place: str = "") -> Any:
+    """The tree with the tensors of `rows` in their places."""
+    if isinstance(node, dict):
+        return {key: _with(value, rows, f"{place}/{key}") for key, value in node.items()}
+    return rows.get(place, node)

@@ -1,0 +1,135 @@
+"""What a run says of itself: facts for its files, lines for whoever watches."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lookalike.data.dataloader import decoding_workers, embedding_workers
+from lookalike.data.dataset import LabeledImages
+from lookalike.data.splits import Parts
+from lookalike.evaluation import Interval
+from lookalike.models.checkpoint import fingerprint
+from lookalike.models.embedder import Embedder
+from lookalike.training.context import Job
+from lookalike.training.state import TrainingState
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What validation chose ("start", "trained" or "finished"), and the metrics of each candidate.
+
+    `finish_gain` is what the whitened finish adds to the metric, query by query; None without a finish.
+    """
+
+    what: str
+    epoch: int
+    epochs: int
+    candidates: dict[str, dict[str, float]]
+    finish_gain: Interval | None = None
+    drops: tuple[int, ...] = ()
+
+
+def data_facts(
+    data: LabeledImages | str | Path, table: LabeledImages, parts: Parts, start_from: Path | str | None
+) -> dict[str, Any]:
+    return {
+        "name": table.name,
+        "source": _source(data),
+        "digest": table.digest(),
+        "split_digest": parts.digest(),
+        "split_source": parts.source,
+        "start_from": None if start_from is None else str(start_from),
+        "classes": {name: part.num_classes for name, part in _parts(parts).items()},
+        "pictures": {name: len(part) for name, part in _parts(parts).items()},
+    }
+
+
+def _source(data: LabeledImages | str | Path) -> str:
+    """Where the data can be read again: an absolute path, or a name such as glyphs."""
+    place = data.root if isinstance(data, LabeledImages) else Path(data)
+    return str(place.resolve()) if place.exists() else str(place)
+
+
+def _parts(parts: Parts) -> dict[str, LabeledImages]:
+    return {"train": parts.train, "validation": parts.validation, "test": parts.test}
+
+
+def result_of(job: Job, outcome: Outcome, embedder: Embedder) -> dict[str, Any]:
+    """Everything but the test's metrics."""
+    metric, parts = job.experiment.train.metric, job.parts
+    on_test = bool(set(parts.validation.paths) & set(parts.test.paths))
+    by = f"{metric} of {parts.validation.num_classes} {'test' if on_test else 'validation'} classes"
+    return {
+        "start": outcome.candidates["start"],
+        "validation": outcome.candidates[outcome.what],
+        "candidates": outcome.candidates,
+        "selected": {
+            "what": outcome.what,
+            "epoch": outcome.epoch if outcome.what != "start" else 0,
+            "epochs_trained": outcome.epochs,
+            "by": by,
+            "refit": job.experiment.train.refit and outcome.what != "start",
+            "drops": list(outcome.drops),
+            "finish_gain": None if outcome.finish_gain is None else asdict(outcome.finish_gain),
+            "test_used_to_select": on_test,
+        },
+        "data": job.folder.read_json("data.json"),
+        "mode": job.mode,
+        "loss": job.experiment.loss.name,
+        "model_fingerprint": fingerprint(embedder),
+        "seed": job.experiment.seed,
+        "seconds": job.seconds,
+    }
+
+
+def plan(job: Job) -> str:
+    """What is about to happen, in three lines."""
+    experiment, parts = job.experiment, job.parts
+    train = experiment.train
+    counts = ", ".join(
+        f"{name} {part.num_classes} classes / {len(part)} pictures" for name, part in _parts(parts).items()
+    )
+    warm = f", first {train.warmup_epochs} with the backbone at rest" if train.warmup_epochs else ""
+    source = "named by the data" if parts.source == "named" else "held out"
+    return (
+        f"{parts.fit.name}: {counts} (test classes {source})\n"
+        f"{job.mode}: {experiment.model.backbone} at {experiment.data.image_size} px on {job.fabric.device}, "
+        f"{experiment.model.embedding_dim}-d, loss {experiment.loss.name}, "
+        f"up to {train.epochs} epochs{warm}\n"
+        f"rates: backbone {train.lr if job.mode != 'frozen' else 0}, head {train.head_lr}, "
+        f"proxies {train.proxy_lr}; chosen by validation {train.metric}; pictures decoded by {_decoders(job)}"
+    )
+
+
+def _decoders(job: Job) -> str:
+    asked = job.experiment.data.workers
+    embeds = job.mode != "finetune"
+    workers = embedding_workers(asked, job.fabric.device) if embeds else decoding_workers(asked)
+    if workers == 0:
+        return "the training process"
+    return "a process beside" if workers == 1 else f"{workers} processes beside"
+
+
+def epoch_line(state: TrainingState, metric: str) -> str:
+    record = state.history[-1]
+    scores = record["validation"]
+    loss = "untrained" if record["loss"] is None else f"loss {record['loss']:.3f}"
+    best = "  best" if state.best_epoch == state.epoch else ""
+    return (
+        f"epoch {state.epoch:>3}: {loss}, validation recall_at_1 {100 * scores['recall_at_1']:.1f}, "
+        f"{metric} {100 * scores[metric]:.1f}{best}"
+    )
+
+
+def choice_line(
+    best: str, epoch: int, candidates: dict[str, dict[str, float]], metric: str, finish_gain: Interval | None
+) -> str:
+    scores = ", ".join(f"{name} {100 * values[metric]:.1f}" for name, values in candidates.items())
+    if finish_gain is not None:
+        scores += f" (finish adds {100 * finish_gain.low:+.1f} to {100 * finish_gain.high:+.1f})"
+    told = {
+        "start": "training did not help; the untrained start is kept",
+        "trained": f"epoch {epoch} is kept",
+        "finished": f"epoch {epoch} with the whitened finish is kept",
+    }
+    return f"validation {metric}: {scores}; {told[best]}"

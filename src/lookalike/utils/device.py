@@ -1,0 +1,21 @@
+"""The device that a command runs on."""
+
+import torch
+
+from lookalike.errors import ArgumentError
+from lookalike.utils.validation import check_choice
+
+
+def pick_device(name: str) -> torch.device:
+    """The device called "auto" (a GPU if there is one), "cpu", "cuda" or "mps".
+
+    Raises:
+        ArgumentError: no such device here.
+    """
+    check_choice("device", name, ("auto", "cpu", "cuda", "mps"))
+    present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return torch.device(next((kind for kind in ("cuda", "mps") if present[kind]), "cpu"))
+    if not present[name]:
+        raise ArgumentError(f"this machine has no device '{name}'; use --device auto")
+    return torch.device(name)

@@ -1,0 +1,136 @@
+"""Pictures come in the order that is asked for, the same from threads and from processes."""
+
+import multiprocessing
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from lookalike.data.dataloader import (
+    AHEAD,
+    PictureLoader,
+    decoding_workers,
+    embedding_workers,
+    in_threads,
+    picture_batches,
+)
+from lookalike.data.dataset import LabeledImages
+from lookalike.data.image_dataset import ImageDataset
+from lookalike.data.image_io import PictureError
+from lookalike.data.transforms import test_transform, train_transform
+from lookalike.preprocessing import Preprocessing
+
+SIZE = Preprocessing(size=16, resize=16)
+COUNT = 23
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory) -> LabeledImages:
+    folder = tmp_path_factory.mktemp("pictures")
+    draws = np.random.default_rng(0)
+    for number in range(COUNT):
+        pixels = draws.integers(0, 255, (20, 24, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number:02d}.png")
+    paths = tuple(sorted(file.name for file in folder.iterdir()))
+    return LabeledImages(folder, paths, np.arange(COUNT) % 3, ("a", "b", "c"))
+
+
+@pytest.fixture(params=[1, 2, 5])
+def threads(request):
+    """As many threads as torch is told to compute with."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("workers", "slow"), [(0, 0.0), (0, 9.0), (1, 0.0), (2, 0.0)])
+@pytest.mark.parametrize("rows", [[[3], [22, 0, 3], list(range(COUNT))], [], [[5, 5]]])
+def test_batches_are_the_rows_that_were_asked_for(table, workers, slow, rows, threads, monkeypatch):
+    monkeypatch.setattr("lookalike.data.dataloader.SLOW", slow)
+    dataset = ImageDataset(table, train_transform(SIZE), seed=4)
+    batches = list(PictureLoader(dataset, workers).batches(iter(rows)))
+    assert len(batches) == len(rows)
+    for (images, labels), batch in zip(batches, rows, strict=True):
+        assert torch.equal(images, torch.stack([dataset[row][0] for row in batch]))
+        assert labels.tolist() == [dataset[row][1] for row in batch]
+        assert labels.dtype == torch.int64
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("batch_size", [1, 7, COUNT, 100])
+def test_all_pictures_come_once_in_order(table, workers, batch_size):
+    dataset = ImageDataset(table, test_transform(SIZE))
+    batches = list(picture_batches(dataset, batch_size=batch_size, workers=workers))
+    assert torch.equal(torch.cat(batches), torch.stack([dataset[row][0] for row in range(COUNT)]))
+    assert {len(images) for images in batches[:-1]} <= {batch_size}
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize(("slow", "where"), [(0.0, {"main", "pool"}), (9.0, {"main"})])
+def test_threads_decode_when_a_picture_takes_long(table, slow, where, monkeypatch):
+    monkeypatch.setattr("lookalike.data.dataloader.SLOW", slow)
+    seen = set()
+
+    class Watched(ImageDataset):
+        def __getitem__(self, row):
+            seen.add("main" if threading.current_thread() is threading.main_thread() else "pool")
+            return super().__getitem__(row)
+
+    list(picture_batches(Watched(table, test_transform(SIZE)), batch_size=8, workers=0))
+    assert seen == where
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_broken_picture_is_named_in_one_line(table, workers, tmp_path):
+    (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and then nothing")
+    broken = LabeledImages(tmp_path, ("broken.png",), np.zeros(1, dtype=np.int64), ("a",))
+    with pytest.raises(PictureError, match=r"broken\.png") as caught:
+        list(picture_batches(ImageDataset(broken, test_transform(SIZE)), batch_size=4, workers=workers))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 50])
+def test_threads_keep_the_order(count, threads):
+    def late_if_even(row):
+        time.sleep(0.002 * (row % 2 == 0))
+        return row * row
+
+    assert list(in_threads(late_if_even, range(count))) == [row * row for row in range(count)]
+
+
+def test_threads_read_a_few_rows_ahead_and_no_more(threads):
+    seen = []
+    results = in_threads(seen.append, range(1000))
+    next(results)
+    results.close()
+    assert sorted(seen) == list(range(AHEAD * threads + 1))
+
+
+def test_as_many_threads_decode_as_torch_computes_with(threads):
+    names = set()
+
+    def look(row):
+        names.add(threading.current_thread().name)
+        time.sleep(0.01)
+
+    list(in_threads(look, range(4 * threads)))
+    assert len(names) == threads
+
+
+def test_a_cpu_that_only_embeds_decodes_in_its_own_process(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    assert decoding_workers(None) == 3
+    assert embedding_workers(None, "cpu") == 0
+    assert embedding_workers(None, torch.device("cuda")) == 3
+    for asked in (0, 2):
+        assert decoding_workers(asked) == embedding_workers(asked, "cpu") == asked
+
+
+@pytest.mark.parametrize(("cores", "workers"), [(1, 0), (None, 0), (64, 8)])
+def test_decoding_processes_are_one_less_than_cores(cores, workers, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert decoding_workers(None) == workers

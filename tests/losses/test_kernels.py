@@ -1,0 +1,413 @@
+"""Chunked forms equal dense ones: values and both gradients, for any chunk size, batch and precision."""
+
+from unittest.mock import patch
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from lookalike.errors import ArgumentError
+from lookalike.losses import LOSSES, ProxyGML, ProxyLoss
+from lookalike.losses.base import CHUNKED_FROM
+from lookalike.losses.kernels.common import CHUNK_ENTRIES, Part, fits_exponent
+from lookalike.losses.kernels.proxy_gml import proxy_gml_selected
+from lookalike.losses.kernels.topk import largest
+
+CASES = {
+    "proxy_anchor": ("proxy_anchor", {}),
+    "proxy_anchor, steep": ("proxy_anchor", {"scale": 300.0, "margin": 0.3}),
+    "proxy_nca": ("proxy_nca", {}),
+    "proxy_nca, softmax form": ("proxy_nca", {"include_positive": True, "temperature": 1 / 32}),
+    "proxy_nca, smoothed": (
+        "proxy_nca",
+        {"include_positive": True, "label_smoothing": 0.1, "temperature": 1 / 9},
+    ),
+    "proxy_nca, steep": ("proxy_nca", {"temperature": 1 / 700}),
+    "proxy_nca_pp": ("proxy_nca_pp", {}),
+    "norm_softmax": ("norm_softmax", {}),
+    "norm_softmax, steep": ("norm_softmax", {"temperature": 0.001}),
+    "cos_face": ("cos_face", {}),
+    "arc_face": ("arc_face", {}),
+    "arc_face, steep": ("arc_face", {"scale": 800.0}),
+    "soft_triple": ("soft_triple", {"centers_per_class": 3}),
+    "soft_triple, one center": ("soft_triple", {"centers_per_class": 1}),
+    "soft_triple, two centers": ("soft_triple", {"centers_per_class": 2}),
+    "soft_triple, steep": ("soft_triple", {"centers_per_class": 2, "gamma": 0.001, "scale": 900.0}),
+}
+DIM = 7
+
+
+def build(case: str, classes: int, dtype=torch.float64) -> ProxyLoss:
+    name, arguments = CASES[case]
+    return LOSSES[name](classes, DIM, **arguments, generator=torch.Generator().manual_seed(1)).to(dtype)
+
+
+def batch(classes: int, size: int, seed: int = 0, dtype=torch.float64) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    embeddings = torch.randn(size, DIM, generator=generator, dtype=dtype).requires_grad_()
+    return embeddings, torch.randint(0, classes, (size,), generator=generator)
+
+
+def results(loss: ProxyLoss, embeddings: Tensor, labels: Tensor, form: str) -> tuple[Tensor, Tensor, Tensor]:
+    loss.form = form
+    value = loss(embeddings, labels)
+    return value.detach(), *torch.autograd.grad(value, (embeddings, loss.proxies))
+
+
+def of_part(loss: ProxyLoss, embeddings: Tensor, labels: Tensor, part: Part) -> tuple[Tensor, Tensor, Tensor]:
+    value = loss.chunked(embeddings, loss.proxies, labels, part)
+    return value.detach(), *torch.autograd.grad(value, (embeddings, loss.proxies))
+
+
+def check(ours: tuple[Tensor, ...], dense: tuple[Tensor, ...], tolerance: float) -> None:
+    for mine, theirs in zip(ours, dense, strict=True):
+        assert mine.dtype == theirs.dtype
+        scale = float(theirs.abs().max())
+        torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance * max(scale, 1))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("chunk", [1, 3, 100, None])
+def test_equals_the_dense_form_to_rounding(case, chunk, keep):
+    loss = build(case, 11)
+    embeddings, labels = batch(11, 9)
+    dense = results(loss, embeddings, labels, "dense")
+    check(of_part(loss, embeddings, labels, Part(chunk=chunk, keep=keep)), dense, 1e-12)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("classes", "labels"),
+    [(2, [0, 1, 1]), (2, [1, 1]), (5, [3, 3, 3]), (9, [8]), (3, [0, 1, 2, 0])],
+    ids=["two classes", "one of two", "one-class batch", "one sample", "all present"],
+)
+def test_small_and_one_sided_batches(case, classes, labels):
+    loss = build(case, classes)
+    embeddings, _ = batch(classes, len(labels))
+    target = torch.tensor(labels)
+    dense = results(loss, embeddings, target, "dense")
+    check(of_part(loss, embeddings, target, Part(chunk=2, keep=False)), dense, 1e-12)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_float32_is_as_near_to_float64_as_the_dense_form(case):
+    """Rounding grows with the scale of the loss, so the dense form's own error is the measure."""
+    exact_batch = batch(50, 20)
+    exact = results(build(case, 50), *exact_batch, "dense")
+    loss, embeddings = build(case, 50, torch.float32), exact_batch[0].detach().float().requires_grad_()
+    dense = results(loss, embeddings, exact_batch[1], "dense")
+    ours = of_part(loss, embeddings, exact_batch[1], Part(chunk=7, keep=False))
+    for mine, theirs, truth in zip(ours, dense, exact, strict=True):
+        error, floor = (mine - truth).abs().max(), (theirs - truth).abs().max()
+        assert error <= 10 * floor + 1e-6 * truth.abs().max()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    case=st.sampled_from(sorted(CASES)),
+    classes=st.integers(2, 12),
+    size=st.integers(1, 10),
+    chunk=st.integers(1, 14),
+    keep=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_any_batch_and_chunk(case, classes, size, chunk, keep, seed):
+    loss = build(case, classes)
+    embeddings, labels = batch(classes, size, seed)
+    dense = results(loss, embeddings, labels, "dense")
+    check(of_part(loss, embeddings, labels, Part(chunk=chunk, keep=keep)), dense, 1e-11)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "steep" not in case])
+def test_gradients_are_derivatives_and_scale_with_what_arrives(case):
+    loss = build(case, 4)
+    embeddings, labels = batch(4, 3)
+
+    def scaled(embeddings: Tensor, proxies: Tensor) -> Tensor:
+        return 3 * loss.chunked(embeddings, proxies, labels, Part(chunk=3))
+
+    assert torch.autograd.gradcheck(scaled, (embeddings, loss.proxies))
+
+
+@pytest.mark.parametrize("case", ["proxy_anchor", "norm_softmax", "soft_triple"])
+def test_frozen_sides_get_no_gradient_and_the_others_the_same(case):
+    loss = build(case, 6)
+    embeddings, labels = batch(6, 5)
+    _, by_embeddings, by_proxies = results(loss, embeddings, labels, "dense")
+    loss.form = "chunked"
+    (only,) = torch.autograd.grad(loss(embeddings, labels), loss.proxies)
+    torch.testing.assert_close(only, by_proxies)
+    value = loss(embeddings.detach(), labels)
+    value.backward()
+    torch.testing.assert_close(loss.proxies.grad, by_proxies)
+    loss.proxies.requires_grad_(False)
+    (only,) = torch.autograd.grad(loss(embeddings, labels), embeddings)
+    torch.testing.assert_close(only, by_embeddings)
+    with torch.no_grad():
+        quiet = loss(embeddings, labels)
+    torch.testing.assert_close(quiet, value.detach())
+    assert not quiet.requires_grad
+
+
+@pytest.mark.parametrize("case", ["proxy_anchor", "norm_softmax", "soft_triple"])
+def test_accumulation_and_a_second_backward(case):
+    loss = build(case, 6)
+    loss.form = "chunked"
+    embeddings, labels = batch(6, 5)
+    value = loss(embeddings, labels)
+    (2 * value).backward(retain_graph=True)
+    value.backward()
+    first_e, first_p = embeddings.grad.clone(), loss.proxies.grad.clone()
+    _, by_embeddings, by_proxies = results(loss, embeddings, labels, "dense")
+    torch.testing.assert_close(first_e, 3 * by_embeddings)
+    torch.testing.assert_close(first_p, 3 * by_proxies)
+
+
+def test_the_gradient_is_handed_over_without_a_copy():
+    loss = build("norm_softmax", 300, torch.float32)
+    embeddings, labels = batch(300, 4, dtype=torch.float32)
+    seen = []
+    embeddings.register_hook(lambda gradient: seen.append(gradient.data_ptr()))
+    loss.form = "chunked"
+    loss(embeddings, labels).backward()
+    assert embeddings.grad.data_ptr() == seen[0]
+
+
+@pytest.mark.parametrize("case", ["proxy_anchor", "norm_softmax", "soft_triple"])
+def test_autocast_and_half_precision_change_nothing_but_the_input(case):
+    loss = build(case, 30, torch.float32)
+    embeddings, labels = batch(30, 12, dtype=torch.float32)
+    half = embeddings.detach().bfloat16().requires_grad_()
+    plain = results(loss, half.detach().float().requires_grad_(), labels, "dense")
+    loss.form = "chunked"
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = loss(half, labels)
+    value.backward()
+    assert value.dtype == torch.float32
+    assert loss.proxies.dtype == torch.float32
+    assert half.grad.dtype == torch.bfloat16
+    torch.testing.assert_close(value.detach(), plain[0])
+    torch.testing.assert_close(half.grad, plain[1].bfloat16(), rtol=2e-2, atol=1e-3)
+    torch.testing.assert_close(loss.proxies.grad, plain[2], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("worst", [False, True], ids=["all right", "all wrong"])
+def test_extreme_similarities_stay_finite_with_a_gradient(case, worst):
+    """Embeddings on their own proxies, or opposite to them and near a wrong one."""
+    loss = build(case, 6, torch.float32)
+    labels = torch.tensor([0, 1, 2, 3])
+    first = loss.proxies.detach()[labels * loss.proxies_per_class]
+    noise = 1e-3 * torch.randn(first.shape, generator=torch.Generator().manual_seed(0))
+    embeddings = ((-first if worst else first) + noise).requires_grad_()
+    for form in ("chunked", "dense"):
+        value, by_embeddings, by_proxies = results(loss, embeddings, labels, form)
+        assert all(torch.isfinite(x).all() for x in (value, by_embeddings, by_proxies))
+        if worst:
+            assert (by_embeddings.norm(dim=1) > 0).all()
+
+
+@pytest.mark.parametrize("case", ["norm_softmax", "norm_softmax, steep", "arc_face, steep"])
+def test_without_another_class_at_hand_there_is_nothing_to_lose(case):
+    loss = build(case, 2)
+    embeddings, labels = batch(1, 3)
+    value = loss.chunked(embeddings, loss.proxies[:1], labels, Part(num_classes=2))
+    slopes = torch.autograd.grad(value, (embeddings, loss.proxies))
+    assert value == 0
+    assert all(bool((slope == 0).all()) for slope in slopes)
+
+
+def test_lengths_and_zero_rows():
+    """Any length gives the same loss; a row of zeros has the finite gradient of the dense form."""
+    loss = build("proxy_anchor", 6)
+    embeddings, labels = batch(6, 5)
+    plain = results(loss, embeddings, labels, "chunked")
+    long = (embeddings.detach() * 1e30).requires_grad_()
+    check((results(loss, long, labels, "chunked")[0],), (plain[0],), 1e-12)
+    with torch.no_grad():
+        embeddings[0] = 0
+        loss.proxies[1] = 0
+    check(results(loss, embeddings, labels, "chunked"), results(loss, embeddings, labels, "dense"), 1e-12)
+
+
+def test_automatic_choice_is_by_size():
+    loss = build("norm_softmax", CHUNKED_FROM // 8)
+    assert loss.in_chunks(torch.zeros(8, DIM))
+    assert not loss.in_chunks(torch.zeros(7, DIM))
+    loss.form = "dense"
+    assert not loss.in_chunks(torch.zeros(8, DIM))
+    loss.form = "denze"
+    with pytest.raises(ArgumentError, match="did you mean 'dense'"):
+        loss(torch.ones(1, DIM, dtype=torch.float64), torch.tensor([0]))
+
+
+def test_a_second_derivative_is_refused_with_the_way_out():
+    loss = build("proxy_anchor", 6)
+    embeddings, labels = batch(6, 5)
+    loss.form = "chunked"
+    with pytest.raises(ArgumentError, match="second derivative"):
+        torch.autograd.grad(loss(embeddings, labels), embeddings, create_graph=True)
+    loss.form = "dense"
+    (first,) = torch.autograd.grad(loss(embeddings, labels), embeddings, create_graph=True)
+    assert first.requires_grad
+
+
+def test_what_the_exponents_allow():
+    assert fits_exponent(64, 3_000_000 // 10, torch.float32)
+    assert not fits_exponent(80, 1000, torch.float32)
+    assert fits_exponent(600, 1000, torch.float64)
+
+
+def test_weights_count_classes_as_if_they_were_repeated():
+    """A class of weight 2 is worth two classes with the same proxy, for samples of other classes."""
+    embeddings, labels = batch(4, 6)
+    labels = labels % 3
+    for case in ("proxy_anchor", "norm_softmax", "proxy_nca"):
+        loss, twice = build(case, 4), build(case, 5)
+        with torch.no_grad():
+            twice.proxies[:4] = loss.proxies
+            twice.proxies[4] = loss.proxies[3]
+        weights = torch.tensor([1.0, 1, 1, 2], dtype=torch.float64)
+        value, by_embeddings, by_proxies = of_part(
+            loss, embeddings, labels, Part(weights_C=weights, num_classes=5, chunk=3)
+        )
+        expected = results(twice, embeddings, labels, "dense")
+        merged = torch.cat([expected[2][:3], expected[2][3:].sum(dim=0, keepdim=True)])
+        check((value, by_embeddings, by_proxies), (expected[0], expected[1], merged), 1e-12)
+
+
+@pytest.mark.parametrize(("per_class", "neighbors"), [(1, 5), (1, 1), (3, 7), (3, 3), (3, 2)])
+@pytest.mark.parametrize(("samples", "chunk"), [(1, 1), (3, 3), (100, 100), (None, None)])
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_sparse_form_of_proxy_gml_equals_the_dense(
+    per_class, neighbors, samples, chunk, keep, monkeypatch
+):
+    classes = 13
+    loss = ProxyGML(
+        classes,
+        DIM,
+        proxies_per_class=per_class,
+        neighbor_ratio=neighbors / (classes * per_class),
+        regularizer_weight=0,
+        scale=3.0,
+        generator=torch.Generator().manual_seed(1),
+    ).double()
+    embeddings, labels = batch(8, 9)
+    dense = results(loss, embeddings, labels, "dense")
+    how = {"samples": samples, "chunk": chunk, "keep": keep}
+    check(selected(loss, embeddings, labels, neighbors, **how), dense, 1e-12)
+    monkeypatch.setitem(CHUNK_ENTRIES, "cpu", len(loss.proxies))  # one sample of a block at a time
+    check(selected(loss, embeddings, labels, neighbors, **how), dense, 1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    data=st.data(), rows=st.integers(1, 4), size=st.integers(1, 40), values=st.sampled_from([1, 2, 5, 10**6])
+)
+def test_the_largest_are_those_of_a_stable_sort(data, rows, size, values):
+    """With few different values most are tied; of these, the first in the row are taken."""
+    k = data.draw(st.sampled_from([1, size, data.draw(st.integers(1, size))]))
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 10**6)))
+    keys = torch.randint(0, values, (rows, size), generator=generator) / values - 0.5
+    expected = [sorted(sorted(range(size), key=lambda j: -row[j])[:k]) for row in keys.tolist()]
+    for long_row in (1, 4096):
+        with patch("lookalike.losses.kernels.topk.LONG_ROW", long_row):
+            assert largest(keys, k).tolist() == expected
+            assert largest(keys.double(), k).tolist() == expected
+
+
+@pytest.mark.parametrize("k", [1, 40, 500, 4999, 5000])
+@pytest.mark.parametrize("sampled", [0.0, 1.0, -1.0])
+def test_the_largest_of_long_rows_do_not_hang_on_the_keys_that_are_looked_at_first(k, sampled):
+    """Every 16th key, which tells where to look, is like the others, above them all, or below them all."""
+    keys = torch.randn(3, 5000, generator=torch.Generator().manual_seed(k))
+    keys[:, ::16] += 20 * sampled
+    expected = keys.topk(k, dim=1).indices.sort(dim=1).values
+    assert torch.equal(largest(keys, k), expected)
+
+
+@pytest.mark.parametrize("long_row", [1, 4096])
+def test_the_largest_count_not_a_number_above_all(long_row, monkeypatch):
+    monkeypatch.setattr("lookalike.losses.kernels.topk.LONG_ROW", long_row)
+    keys = torch.tensor([[1.0, 3.0, torch.nan, 3.0, 2.0], [1.0, torch.nan, torch.nan, torch.nan, 5.0]])
+    assert largest(keys, 2).tolist() == [[1, 2], [1, 2]]
+    assert largest(keys, 4).tolist() == [[1, 2, 3, 4], [1, 2, 3, 4]]
+
+
+def selected(
+    loss: ProxyGML, embeddings: Tensor, labels: Tensor, neighbors: int, **how: bool | int | None
+) -> tuple[Tensor, ...]:
+    n = loss.proxies_per_class
+    value = proxy_gml_selected(
+        embeddings, loss.proxies, labels, proxies_per_class=n, neighbors=neighbors, scale=loss.scale, **how
+    )
+    return value.detach(), *torch.autograd.grad(value, (embeddings, loss.proxies))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 99), per_class=st.integers(1, 3), data=st.data())
+def test_the_sparse_form_of_proxy_gml_equals_the_dense_for_any_k(seed, per_class, data):
+    classes = data.draw(st.integers(2, 9))
+    few = data.draw(st.sampled_from([1, per_class, classes * per_class, None]))
+    neighbors = data.draw(st.integers(1, classes * per_class)) if few is None else few
+    loss = ProxyGML(classes, DIM, proxies_per_class=per_class, regularizer_weight=0, scale=2.0).double()
+    loss.neighbor_ratio = neighbors / len(loss.proxies)
+    embeddings, labels = batch(classes, 5, seed)
+    with torch.no_grad():
+        loss.proxies.normal_(generator=torch.Generator().manual_seed(seed))
+    dense = results(loss, embeddings, labels, "dense")
+    for keep in (True, False):
+        check(selected(loss, embeddings, labels, neighbors, keep=keep), dense, 1e-12)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("chunk", [1, 2, 6])
+def test_of_equal_proxies_the_first_are_selected(chunk, keep):
+    """Classes 0 to 3 share one proxy; sample 0, of class 3, keeps its own and the first two of the others."""
+    loss = ProxyGML(6, DIM, proxies_per_class=1, regularizer_weight=0).double()
+    embeddings, _ = batch(6, 1)
+    with torch.no_grad():
+        loss.proxies[:4] = embeddings[0] + torch.arange(DIM)
+        loss.proxies[4:] = -embeddings[0]
+    value, _, by_proxies = selected(loss, embeddings, torch.tensor([3]), 3, chunk=chunk, keep=keep)
+    torch.testing.assert_close(value, torch.tensor(3.0, dtype=torch.float64).log())
+    assert by_proxies.norm(dim=1).nonzero()[:, 0].tolist() == [0, 1, 3]
+
+
+def test_selected_entries_are_found_again_to_the_last_one():
+    """In float32, where other blocks of a product could round a cosine to the other side of the bar."""
+    loss = ProxyGML(2500, 64, proxies_per_class=2, regularizer_weight=0)
+    embeddings = torch.randn(70, 64, generator=torch.Generator().manual_seed(2)).requires_grad_()
+    labels = torch.arange(70)
+    kept = selected(loss, embeddings, labels, 250, keep=True)
+    again = selected(loss, embeddings, labels, 250, keep=False)
+    check(again, kept, 1e-6)
+    for mine, theirs in zip(again[1:], kept[1:], strict=True):
+        assert torch.equal(mine != 0, theirs != 0)
+
+
+def test_entries_are_kept_only_while_they_are_few(monkeypatch):
+    loss = ProxyGML(13, DIM, proxies_per_class=1, regularizer_weight=0).double()
+    embeddings, labels = batch(13, 9)
+    with monkeypatch.context() as few:
+        few.setattr("lookalike.losses.kernels.proxy_gml._FoundAgain", None)
+        kept = selected(loss, embeddings, labels, 2)
+    monkeypatch.setattr("lookalike.losses.kernels.proxy_gml.KEPT_ENTRIES", 17)
+    monkeypatch.setattr("lookalike.losses.kernels.proxy_gml._Kept", None)
+    check(selected(loss, embeddings, labels, 2), kept, 1e-12)
+
+
+def test_proxy_gml_takes_the_sparse_form_where_it_knows_the_settings():
+    embeddings, labels = batch(13, 9)
+    for arguments, sparse in (
+        ({"neighbor_ratio": 0.15}, True),
+        ({"neighbor_ratio": 0.5}, False),
+        ({"neighbor_ratio": 0.15, "positive_bonus": 1.0}, False),
+        ({"neighbor_ratio": 0.15, "mask": "nonzero"}, False),
+    ):
+        loss = ProxyGML(13, DIM, proxies_per_class=3, **arguments).double()
+        assert loss.selects_few == sparse
+        check(results(loss, embeddings, labels, "chunked"), results(loss, embeddings, labels, "dense"), 1e-12)

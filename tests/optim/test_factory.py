@@ -1,0 +1,123 @@
+"""One optimizer or two: which parameters each holds, and what cannot go together."""
+
+import copy
+
+import pytest
+import torch
+from lightning_fabric import Fabric
+from torch import nn
+
+from lookalike.config.experiment import Experiment
+from lookalike.config.schema import TrainSettings
+from lookalike.errors import ArgumentError
+from lookalike.losses import LOSSES, Margin, NormSoftmax
+from lookalike.models.embedder import build_embedder
+from lookalike.optim.factory import build_optimizers
+from lookalike.training.trainable import Tail
+
+RATES = {"mode": "frozen", "lr": 1e-3, "head_lr": 1e-2, "proxy_lr": 1e-1}
+
+
+@pytest.fixture
+def tail():
+    return Tail(build_embedder("test_resnet", weights="none", size=32, embedding_dim=4), "frozen")
+
+
+def built(tail, loss, **settings):
+    fabric = Fabric(accelerator="cpu", devices=1)
+    return build_optimizers(TrainSettings(**{**RATES, **settings}), tail, loss, fabric)
+
+
+def group_names(optimizers):
+    return [[group["name"] for group in optimizer.param_groups] for _, optimizer in optimizers.parts]
+
+
+def test_every_parameter_that_trains_is_in_a_group(tail):
+    assert group_names(built(tail, NormSoftmax(3, 4))) == [["head", "proxies"]]
+    whole = Tail(tail.embedder, "finetune")
+    assert group_names(built(whole, NormSoftmax(3, 4))) == [["backbone", "head", "proxies"]]
+    assert group_names(built(tail, LOSSES["triplet"](3, 4))) == [["head"]]
+
+
+@pytest.mark.parametrize("setting", [{"proxy_optimizer": "row_sparse_sgd"}, {"shard_proxies": True}])
+def test_proxies_that_are_sparse_or_sharded_have_an_optimizer_of_their_own(tail, setting):
+    assert group_names(built(tail, NormSoftmax(3, 4), **setting)) == [["head"], ["proxies"]]
+
+
+def test_a_schedule_scales_the_rates_of_both(tail):
+    optimizers = built(tail, NormSoftmax(3, 4), proxy_optimizer="row_sparse_adamw")
+    optimizers.scale_rates(0.5)
+    optimizers.scale_rates(0.1)
+    rates = [group["lr"] for _, optimizer in optimizers.parts for group in optimizer.param_groups]
+    assert rates == pytest.approx([1e-3, 1e-2])
+
+
+@pytest.mark.parametrize(
+    "proxy_optimizer", ["same", "row_sparse_adamw", "row_sparse_adamw_small", "row_sparse_sgd"]
+)
+def test_a_state_goes_on_exactly(tail, proxy_optimizer):
+    """Three steps, or two, saved, loaded into new optimizers, and one more."""
+
+    def step(optimizers, loss):
+        pooled = torch.randn(5, 192, generator=torch.Generator().manual_seed(0))
+        loss(pooled[:, :4] + tail.embedder.project(pooled) * 0, torch.tensor([0, 0, 2, 2, 2])).backward()
+        optimizers.step(TrainSettings(clip_value=0.1))
+
+    loss = NormSoftmax(3, 4, generator=torch.Generator().manual_seed(1))
+    optimizers = built(tail, loss, proxy_optimizer=proxy_optimizer)
+    for _ in range(2):
+        step(optimizers, loss)
+    again = NormSoftmax(3, 4)
+    again.load_state_dict(loss.state_dict())
+    resumed = built(tail, again, proxy_optimizer=proxy_optimizer)
+    resumed.load_state_dict(copy.deepcopy(optimizers.state_dict()))
+    step(optimizers, loss)
+    step(resumed, again)
+    assert torch.equal(loss.proxies, again.proxies)
+
+
+def test_forgotten_moments_are_gone(tail):
+    loss = NormSoftmax(3, 4)
+    optimizers = built(tail, loss, proxy_optimizer="row_sparse_adamw")
+    loss(torch.randn(2, 4), torch.tensor([0, 1])).backward()
+    optimizers.step(TrainSettings())
+    optimizers.forget([loss.proxies])
+    assert not optimizers.parts[1][1].state
+
+
+def test_only_matrices_step_row_by_row(tail):
+    with pytest.raises(ArgumentError, match=r"shape \(3,\); only matrices .*proxy_optimizer=same"):
+        built(tail, Margin(3, 4), proxy_optimizer="row_sparse_adamw")
+
+
+def test_a_group_without_a_rate_is_named(tail):
+    with pytest.raises(ArgumentError, match=r"'proxies'; set train\.proxy_lr"):
+        built(tail, NormSoftmax(3, 4), proxy_lr=None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "remedy"),
+    [
+        (["loss.sparse_gradients=true"], "set train.proxy_optimizer=row_sparse_adamw"),
+        (
+            ["loss.sparse_gradients=true", "train.proxy_optimizer=row_sparse_sgd", "train.clip_value=1"],
+            "leave one of the two out",
+        ),
+        (["train.proxy_optimizer=row_sparse_sgd", "train.clip_norm=1"], "use train.clip_value"),
+        (["train.shard_proxies=true", "train.clip_norm=1"], "use train.clip_value"),
+    ],
+)
+def test_settings_that_cannot_go_together_are_refused_before_the_run(settings, remedy):
+    experiment = Experiment().override(["loss.name=sampled", *settings])
+    with pytest.raises(ArgumentError, match=remedy):
+        experiment.check()
+
+
+def test_clipping_reaches_the_proxies_of_their_own_optimizer(tail):
+    loss = NormSoftmax(3, 4)
+    optimizers = built(tail, loss, proxy_optimizer="row_sparse_sgd", momentum=0.0, weight_decay=0.0)
+    before = loss.proxies.detach().clone()
+    for parameter in (loss.proxies, *tail.embedder.projection.parameters()):
+        parameter.grad = torch.full_like(parameter, 7.0)
+    optimizers.step(TrainSettings(clip_value=0.5))
+    torch.testing.assert_close(loss.proxies, nn.Parameter(before - 0.1 * 0.5))

@@ -1,0 +1,264 @@
+"""How runs make a number: who trains, who chooses, who tests; and searches that survive."""
+
+import json
+
+import numpy as np
+import pytest
+from filelock import FileLock
+
+from lookalike.config.experiment import Experiment, loss_arguments
+from lookalike.config.schema import ScheduleSettings
+from lookalike.data.dataset import LabeledImages
+from lookalike.errors import UnknownNameError
+from lookalike.optim.schedules import drops, lr_factor, replayed
+from lookalike.studies.protocols import PROTOCOLS, Busy, Task
+from lookalike.studies.protocols.folds import fold_parts, folds, joined
+from lookalike.studies.protocols.hyperparameter_search import search
+from lookalike.studies.protocols.metrics import check_metric, measure
+from lookalike.studies.protocols.search_spaces import RANGES, Range, ranges_of
+from lookalike.studies.protocols.single_run import training_half, two_stage_settings
+from lookalike.training.run_dir import RunFolder
+from lookalike.utils.validation import look_up
+from toys import CLASSES, TOY_SETTINGS, colored_squares
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("LOOKALIKE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def task_of(table, folder, *settings, **options):
+    experiment = Experiment().override([*TOY_SETTINGS, *settings])
+    return Task(table, experiment, folder / "unit", folder / "shared", **options)
+
+
+def data_facts(folder):
+    return RunFolder(folder).read_json("data.json")
+
+
+# ---- the three that train once ----
+
+
+def test_papers_selects_on_test_and_says_so(squares, tmp_path):
+    score = PROTOCOLS["papers"].run(task_of(squares, tmp_path, "model.finish=none"))
+    assert score.selected_on == "test"
+    result = RunFolder(tmp_path / "unit" / "run").read_json("result.json")
+    assert result["selected"]["test_used_to_select"] is True
+    assert "test classes" in result["selected"]["by"]
+    assert result["data"]["classes"] == {
+        "train": CLASSES // 2,
+        "validation": CLASSES // 2,
+        "test": CLASSES // 2,
+    }
+    best = max(point["map_at_r"] for point in score.curve)
+    assert score.metrics["map_at_r"] == pytest.approx(best)
+
+
+def test_honest_never_looks_at_the_test_classes(squares, tmp_path):
+    score = PROTOCOLS["honest"].run(task_of(squares, tmp_path))
+    result = RunFolder(tmp_path / "unit" / "run").read_json("result.json")
+    assert score.selected_on == "validation classes"
+    assert result["selected"]["test_used_to_select"] is False
+    assert sum(result["data"]["classes"].values()) == CLASSES
+
+
+def test_papers_halves_are_the_datas_own_where_it_names_them(squares, tmp_path):
+    named = colored_squares(tmp_path, named_split=True)
+    for table in (squares, named):
+        kept, held = training_half(table)
+        assert kept.class_names == squares.class_names[: CLASSES // 2]
+        assert held.class_names == squares.class_names[CLASSES // 2 :]
+
+
+def test_two_stage_trains_on_half_then_on_all_training_classes(squares, tmp_path):
+    score = PROTOCOLS["two_stage"].run(
+        task_of(squares, tmp_path, "train.epochs=4", "model.start=random", "model.finish=none")
+    )
+    folder = tmp_path / "unit" / "run"
+    assert data_facts(folder)["classes"] == {"train": 4, "validation": 4, "test": 8}
+    result = RunFolder(folder).read_json("result.json")
+    assert result["selected"]["by"] == "recall_at_1 of 4 validation classes"
+    assert score.kept == "trained"
+    stages = [json.loads(line)["stage"] for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert stages.count("refit") == score.facts["epoch"] + 1
+
+
+def test_two_stage_watches_recall_with_a_plateau_schedule_unless_the_row_has_one():
+    plain = two_stage_settings(Experiment())
+    assert (plain.train.schedule.name, plain.train.schedule.metric) == ("plateau", "recall_at_1")
+    assert plain.train.refit
+    own = Experiment().override(["train.schedule.name=plateau", "train.schedule.patience=2"])
+    assert two_stage_settings(own).train.schedule.patience == 2
+
+
+def test_recorded_drops_are_replayed_on_time_or_an_epoch_late():
+    """Rises until epoch 3, then rests: with patience 1 the rate falls after epochs 5 and 7."""
+    watched = [0.1, 0.2, 0.3, 0.3, 0.3, 0.3, 0.3]
+    plateau = ScheduleSettings(name="plateau", gamma=0.1, patience=1, metric="recall_at_1")
+    recorded = drops(plateau, epochs=7, metrics=watched)
+    assert recorded == [5, 7]
+    exact = replayed(plateau, recorded)
+    late = replayed(plateau.model_copy(update={"replay_delay": 1}), recorded)
+    factors = [[lr_factor(s, epoch=e, epochs=7, metrics=[]) for e in (5, 6, 7)] for s in (exact, late)]
+    assert factors == [pytest.approx([1, 0.1, 0.1]), pytest.approx([1, 1, 0.1])]
+    step = ScheduleSettings(name="step", every=2)
+    assert replayed(step, [1]) == step
+
+
+def test_an_interrupted_unit_goes_on(squares, tmp_path):
+    whole = PROTOCOLS["papers"].run(task_of(squares, tmp_path / "whole"))
+    task = task_of(squares, tmp_path / "cut")
+
+    class Killed(Exception):
+        pass
+
+    def kill(text):
+        if text.startswith("epoch   1"):
+            raise Killed
+
+    task.progress.say = kill
+    with pytest.raises(Killed):
+        PROTOCOLS["papers"].run(task)
+    task.progress.say = lambda text: None
+    again = PROTOCOLS["papers"].run(task)
+    assert again.metrics["map_at_r"] == whole.metrics["map_at_r"]
+    assert [point["map_at_r"] for point in again.curve] == [point["map_at_r"] for point in whole.curve]
+
+
+# ---- metrics ----
+
+
+def test_measures_by_cosine_and_by_distance_differ_where_they_should():
+    """Picture 2 points the same way as 0 but is far away: nearest of 0 by cosine is 2, by distance 1."""
+    table = LabeledImages(None, tuple("abcd"), np.array([0, 0, 1, 1]), ("x", "y"))
+    matrix = np.array([[1, 0], [1, 0.5], [9, 0.1], [9, 3]], dtype=np.float32)
+    found = measure(table, matrix, ("recall_at_1", "euclidean_recall_at_1"))
+    cosines = [2, 3, 0, 1]  # nearest other row of each, by hand
+    assert found["recall_at_1"] == np.mean(
+        [table.labels[i] == table.labels[j] for i, j in enumerate(cosines)]
+    )
+    assert found["euclidean_recall_at_1"] == 1.0
+
+
+def test_metrics_that_nobody_computes_are_refused():
+    check_metric("euclidean_recall_at_10")
+    with pytest.raises(UnknownNameError, match="did you mean 'map_at_r'"):
+        check_metric("map_at_k")
+
+
+# ---- folds ----
+
+
+def test_folds_share_the_test_classes_and_no_class_with_them(squares):
+    parts = fold_parts(squares)
+    assert len(parts) == 4
+    test = {part.test.class_names for part in parts}
+    assert test == {squares.class_names[CLASSES // 2 :]}
+    validating = [name for part in parts for name in part.validation.class_names]
+    assert len(set(validating)) == len(validating) == CLASSES // 2
+    for part in parts:
+        assert not set(part.train.class_names) & set(part.validation.class_names)
+
+
+def test_joined_embeddings_are_unit_parts_side_by_side():
+    one, other = np.array([[3.0, 4.0]], np.float32), np.array([[0.0, 2.0]], np.float32)
+    np.testing.assert_allclose(joined([one, other]), [[0.6, 0.8, 0.0, 1.0]], rtol=1e-6)
+
+
+def test_a_reproduction_scores_separated_and_concatenated_and_the_search_leaves_the_test_alone(
+    squares, tmp_path
+):
+    task = task_of(
+        squares, tmp_path, "train.epochs=1", "loss.name=proxy_nca_pp", metrics=("recall_at_1",), trials=2
+    )
+    score = folds(task)
+    assert set(score.metrics) == {"recall_at_1", "concatenated_recall_at_1"}
+    assert len(score.facts["overrides"]) == 2
+    slots = sorted((tmp_path / "shared").glob("slot-*.json"))
+    assert len(slots) == 2
+    for result in (tmp_path / "shared").rglob("result.json"):
+        assert "test" not in json.loads(result.read_text())
+    singles = [
+        json.loads(file.read_text())["test"]["recall_at_1"]
+        for file in (tmp_path / "unit").glob("fold-*/result.json")
+    ]
+    assert score.metrics["recall_at_1"] == pytest.approx(np.mean(singles))
+
+
+def test_a_loss_without_ranges_is_refused():
+    with pytest.raises(UnknownNameError, match="no search ranges for the loss 'horde'"):
+        ranges_of("horde")
+
+
+@pytest.mark.parametrize("loss", RANGES)
+def test_searched_settings_exist_and_take_both_ends(loss):
+    known = loss_arguments(look_up(RANGES, loss, "ranges") and loss)
+    for place in RANGES[loss]:
+        assert place.low < place.high
+        section, name = place.setting.split(".")
+        assert section == "train" or name in known
+        Experiment().override(
+            [f"loss.name={loss}", place.assignment(place.low or 0.0), place.assignment(place.high)]
+        )
+
+
+def test_a_scale_is_searched_as_the_inverse_of_a_temperature():
+    assert Range("loss.temperature", 0.01, 100, inverse=True).assignment(8.0) == "loss.temperature=0.125"
+
+
+# ---- the search ----
+
+PARABOLA = (Range("loss.scale", 0.0, 10.0), Range("loss.margin", 0.0, 1.0))
+
+
+def parabola(overrides, folder):
+    scale, margin = (float(text.split("=")[1]) for text in overrides)
+    return -((scale - 3) ** 2) - (margin - 0.5) ** 2
+
+
+def test_the_best_slot_wins_and_a_second_call_runs_nothing(tmp_path):
+    found = search(tmp_path, PARABOLA, parabola, trials=6)
+    assert found["value"] == max(slot["value"] for slot in found["slots"])
+    assert len(found["slots"]) == 6
+
+    def never(overrides, folder):
+        raise AssertionError("a finished slot was run again")
+
+    assert search(tmp_path, PARABOLA, never, trials=6) == found
+
+
+def test_a_killed_trial_is_run_again_with_the_same_settings_and_no_trial_is_lost(tmp_path):
+    tried = []
+
+    def killed_in_the_third(overrides, folder):
+        tried.append(overrides)
+        if len(tried) == 3:
+            raise KeyboardInterrupt
+        return parabola(overrides, folder)
+
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path, PARABOLA, killed_in_the_third, trials=4)
+    found = search(tmp_path, PARABOLA, killed_in_the_third, trials=4)
+    assert len(found["slots"]) == 4
+    assert tried[3] == tried[2]
+    assert len(tried) == 5
+
+
+def test_slots_of_another_process_are_left_to_it(tmp_path):
+    tmp_path.joinpath("search").mkdir()
+    ran = []
+
+    def objective(overrides, folder):
+        ran.append(folder.name)
+        return parabola(overrides, folder)
+
+    with FileLock(tmp_path / "search" / "slot-001.lock"), pytest.raises(Busy, match="1 of 3 trials"):
+        search(tmp_path / "search", PARABOLA, objective, trials=3)
+    assert ran == ["slot-000", "slot-002"]
+    assert len(search(tmp_path / "search", PARABOLA, objective, trials=3)["slots"]) == 3
+
+
+def test_both_samplers_find_better_than_the_first_guess(tmp_path):
+    for sampler in ("tpe", "gp"):
+        found = search(tmp_path / sampler, PARABOLA, parabola, trials=12, sampler=sampler)
+        assert found["value"] > found["slots"][0]["value"]
