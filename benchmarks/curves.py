@@ -13,7 +13,7 @@ from benchmarks import Seconds, clock
 from lookalike.training.inputs import Batches
 
 LEVELS = (0.25, 0.5, 0.75, 0.9, 1.0)
-"""Parts of the way from the start to the best value that both sides reach."""
+"""Split of the way from the start to the best value that both sides reach."""
 TOLERANCE = 1e-4
 """How far apart, relatively, the first losses of two sides may be; caches in half precision cost 5e-6."""
 

@@ -18,45 +18,57 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.jobs import job_of
+from benchmarks.jobs import build_context
 from lookalike.__main__ import _keep_freed_memory
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.read import read
 from lookalike.evaluation import RetrievalResult, evaluate, paired_difference
-from lookalike.training.feeding import inputs_of
+from lookalike.training.feeding import build_inputs
 from lookalike.training.loop import train
 from lookalike.training.selection import ONE_ERROR
-from lookalike.training.setup import batches_of, begin, build_network, run_whole, set_closed_form
+from lookalike.training.setup import (
+    build_batch_sampler,
+    build_network,
+    embed_all,
+    init_projection,
+    init_projection_and_loss,
+)
 
 CLASSES, DRAWS = 15, 60
 Matrix = NDArray[np.float32]
 
 
 def trained(table: LabeledImages, settings: list[str]) -> tuple[Matrix, Matrix, NDArray[np.int64]]:
-    """Embeddings of the held-out pictures by the trained projection and by the finish, and their labels."""
+    """Embeddings of the held-out images by the trained projection and by the finish, and their labels."""
     with tempfile.TemporaryDirectory() as folder:
-        job = job_of(table, ["data.validation_share=0.4", *settings], Path(folder))
-        tail = build_network(job)
-        inputs, held = (inputs_of(job, tail, part) for part in (job.parts.train, job.parts.validation))
-        loss = begin(job, tail, inputs, job.parts.train.num_classes)
+        context = build_context(table, ["data.validation_fraction=0.4", *settings], Path(folder))
+        trainable = build_network(context)
+        inputs, held = (
+            build_inputs(context, trainable, part) for part in (context.split.train, context.split.validation)
+        )
+        loss = init_projection_and_loss(context, trainable, inputs, context.split.train.num_classes)
         train(
-            tail,
+            trainable,
             loss,
             inputs,
-            batches_of(job, inputs.labels),
-            job.experiment.train,
-            fabric=job.fabric,
-            seed=job.experiment.seed,
+            build_batch_sampler(context, inputs.labels),
+            context.experiment.train,
+            fabric=context.fabric,
+            seed=context.experiment.seed,
             evaluate=None,
         )
-        plain = run_whole(job, tail, held, project=True).numpy()
-        pooled = run_whole(job, tail, inputs, project=False)
-        set_closed_form(job, tail.embedder, "whitened", pooled, inputs.labels)
-        return plain, run_whole(job, tail, held, project=True).numpy(), job.parts.validation.labels
+        plain = embed_all(context, trainable, held, project=True).numpy()
+        pooled = embed_all(context, trainable, inputs, project=False)
+        init_projection(context, trainable.embedder, "whitened", pooled, inputs.labels)
+        return (
+            plain,
+            embed_all(context, trainable, held, project=True).numpy(),
+            context.split.validation.labels,
+        )
 
 
 def scored(matrix: Matrix, labels: NDArray[np.int64], classes: NDArray[np.int64]) -> RetrievalResult:
-    """The pictures of some classes among themselves."""
+    """The images of some classes among themselves."""
     rows = np.isin(labels, classes)
     return evaluate(matrix[rows], labels[rows], ks=(1,))
 

@@ -1,7 +1,7 @@
 """An epoch of mode frozen beside its matrix products, and beside a plain loop with pytorch-metric-learning.
 
     python -m benchmarks.frozen [--threads N] [--features 1280] [--dim 512] [--classes 98] [--batch 90]
-        [--pictures 6800] [--rounds 5]
+        [--images 6800] [--rounds 5]
 
 Contenders take turns, an epoch each, after an epoch that is not counted; medians, in samples a second.
 
@@ -39,7 +39,7 @@ from lookalike.optim.factory import build_optimizers
 from lookalike.preprocessing import Preprocessing
 from lookalike.training.inputs import CachedInputs
 from lookalike.training.loop import train
-from lookalike.training.trainable import Tail
+from lookalike.training.trainable import TrainablePart
 
 SETTINGS = TrainSettings(mode="frozen", epochs=2, head_lr=1e-3, proxy_lr=1e-2, lr=1e-3)
 
@@ -50,39 +50,39 @@ class Problem:
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
         torch.manual_seed(0)
         self.batch, self.dim, self.classes = options.batch, options.dim, options.classes
-        self.features, pictures = options.features, options.pictures
-        labels = np.arange(pictures) % self.classes
+        self.features, images = options.features, options.images
+        labels = np.arange(images) % self.classes
         centers = np.random.default_rng(0).random((self.classes, self.features), dtype=np.float32)
-        noise = np.random.default_rng(1).random((pictures, self.features), dtype=np.float32)
+        noise = np.random.default_rng(1).random((images, self.features), dtype=np.float32)
         np.save(folder / "cache.npy", centers[labels] + noise)
         table = LabeledImages(
             folder,
-            tuple(f"{row}.jpg" for row in range(pictures)),
+            tuple(f"{row}.jpg" for row in range(images)),
             labels,
             tuple(f"class {label}" for label in range(self.classes)),
         )
         array = np.load(folder / "cache.npy", mmap_mode="r")
-        self.inputs = CachedInputs(lambda view: array, table, np.arange(pictures))
+        self.inputs = CachedInputs(lambda view: array, table, np.arange(images))
         self.batches = RandomBatches(labels, batch_size=self.batch)
         self.fabric = Fabric(accelerator="cpu", devices=1)
 
-    def model(self) -> tuple[Tail, ProxyAnchor]:
+    def model(self) -> tuple[TrainablePart, ProxyAnchor]:
         """A projection behind a backbone that is never run, and a loss."""
         config = EmbedderConfig("none", "average", 1, "none", self.dim, True, Preprocessing(), "none", "none")
         embedder = Embedder(nn.Identity(), config, channels=self.features)
-        return Tail(embedder, "frozen"), ProxyAnchor(self.classes, self.dim)
+        return TrainablePart(embedder, "frozen"), ProxyAnchor(self.classes, self.dim)
 
     def pooled(self) -> Tensor:
         """All features, in memory."""
-        return torch.cat(list(self.inputs.whole()))
+        return torch.cat(list(self.inputs.iter_eval()))
 
 
 def ours(problem: Problem) -> Seconds:
     """Seconds of the second of two epochs."""
-    tail, loss = problem.model()
+    trainable, loss = problem.model()
     ends: list[Seconds] = []
     train(
-        tail,
+        trainable,
         loss,
         problem.inputs,
         problem.batches,
@@ -136,18 +136,18 @@ def peer(problem: Problem, pooled: Tensor) -> Seconds:
 
 def parts(problem: Problem, pooled: Tensor) -> dict[str, Seconds]:
     """Seconds of an epoch of each part of a step alone."""
-    tail, loss = problem.model()
+    trainable, loss = problem.model()
     steps = len(problem.batches)
     rows = list(problem.batches)
     _, labels = next(problem.inputs.batches(rows))
-    optimizers = build_optimizers(SETTINGS, tail, loss, problem.fabric)
-    embeddings = tail.embedder.project(pooled[: len(labels)]).detach().requires_grad_()
+    optimizers = build_optimizers(SETTINGS, trainable, loss, problem.fabric)
+    embeddings = trainable.embedder.project(pooled[: len(labels)]).detach().requires_grad_()
     ones = torch.randn_like(embeddings)
-    parameters = [*tail.embedder.parameters(), *loss.parameters()]
+    parameters = [*trainable.embedder.parameters(), *loss.parameters()]
 
     def project() -> None:
-        tail.embedder.projection.zero_grad()
-        tail.embedder.project(pooled[: len(labels)]).backward(ones)
+        trainable.embedder.projection.zero_grad()
+        trainable.embedder.project(pooled[: len(labels)]).backward(ones)
 
     def take_loss() -> None:
         loss.zero_grad()
@@ -181,7 +181,7 @@ def parts(problem: Problem, pooled: Tensor) -> dict[str, Seconds]:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    for name, value in (("features", 1280), ("dim", 512), ("classes", 98), ("batch", 90), ("pictures", 6800)):
+    for name, value in (("features", 1280), ("dim", 512), ("classes", 98), ("batch", 90), ("images", 6800)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=5)
@@ -207,7 +207,7 @@ def main() -> None:
     )
     print("        samples/s  x floor   by CPU seconds  x floor")
     for name in ("floor", "ours", "peer"):
-        (rate, cpu_rate), (ratio, cpu_ratio) = options.pictures / epochs[name], epochs[name] / epochs["floor"]
+        (rate, cpu_rate), (ratio, cpu_ratio) = options.images / epochs[name], epochs[name] / epochs["floor"]
         print(f"{name:6} {rate:10,.0f} {ratio:8.2f} {cpu_rate:16,.0f} {cpu_ratio:8.2f}")
     found = {name: times for name, times in epochs.items() if name not in ("floor", "ours", "peer")}
     found["the loop"] = epochs["ours"] - sum(found.values())

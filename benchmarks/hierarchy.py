@@ -2,7 +2,7 @@
 
     python benchmarks/hierarchy.py grocery.zip results.json [tree.html [CASES]]
 
-Frozen pretrained features of pictures at 112 pixels and a linear projection to 128 dimensions, trained with a
+Frozen pretrained features of images at 112 pixels and a linear projection to 128 dimensions, trained with a
 base loss alone, with HPL on learned groups and on the data set's own ones. Half of the classes, chosen by
 seed, are never seen in training and are scored. All settings of the losses are their defaults; nothing was
 tuned. Prints and writes mean and standard deviation over seeds. CASES is part of the names of the cases to
@@ -49,7 +49,7 @@ def train(
         for rows in torch.randperm(len(labels), generator=g).split(BATCH):
             optimizer.zero_grad()
             value = loss(projection(features[rows]), labels[rows])
-            for parameter in loss.take_replaced():
+            for parameter in loss.pop_reset_parameters():
                 optimizer.state.pop(parameter, None)
             value.backward()
             optimizer.step()

@@ -1,22 +1,22 @@
-"""Whether decoding keeps up with the network: pictures a second of each alone, and of both together.
+"""Whether decoding keeps up with the network: images a second of each alone, and of both together.
 
-    python -m benchmarks.loader DATA [--threads N] [--workers W] [--size 112] [--pictures 1440] [--short]
+    python -m benchmarks.loader DATA [--threads N] [--workers W] [--size 112] [--images 1440] [--short]
 
-DATA is whatever `lookalike` reads. Its pictures are measured as they are, and once more as photos of 800 x 600,
+DATA is whatever `lookalike` reads. Its images are measured as they are, and once more as photos of 800 x 600,
 made from them for the occasion.
 
 decoding   one process: opening (in full, and as a JPEG drafted at a lower resolution), both transforms of an
-           opened picture, and both from file to tensor
-loaders    the pictures as training and embedding receive them, with nobody to take them
+           opened image, and both from file to tensor
+loaders    the images as training and embedding receive them, with nobody to take them
 training   mode finetune (the whole backbone, batches of 90, Proxy-Anchor, AdamW): `train` on batches that lie
-           ready in memory, on the files, and on kept decoded pictures (`data.keep_decoded`); epochs take turns
-embedding  `for_inference` on ready batches of 64, and `embed` on the files; they take turns
-memory     growth of the peak while `embed_to_file` writes an .npy of N and of 2 N pictures
+           ready in memory, and on the files; epochs take turns
+embedding  `fuse_for_inference` on ready batches of 64, and `embed` on the files; they take turns
+memory     growth of the peak while `embed_to_file` writes an .npy of N and of 2 N images
 
 Each section runs in a process of its own, since what one leaves in memory would be forked into the workers of
 the next. Medians, the first of everything not counted. Rates and shares are given twice, by the wall clock and
 by the CPU seconds of the process and its workers together; where other work shares the machine, read the latter.
-A share is the rate on ready pictures over the rate from the files; by CPU seconds it is the network's part of
+A share is the rate on ready images over the rate from the files; by CPU seconds it is the network's part of
 all the work. Freed memory is reused, as `lookalike` on the command line does.
 """
 
@@ -39,23 +39,21 @@ from torch import Tensor
 from benchmarks import Seconds, peak_bytes, reset_peak
 from lookalike.__main__ import _keep_freed_memory
 from lookalike.config.schema import TrainSettings
-from lookalike.data.dataloader import decoding_workers, embedding_workers, picture_batches
+from lookalike.data.dataloader import decoding_workers, embedding_workers, image_batches
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.decoded import DecodedPictures, decoded_pictures
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.image_io import open_image
 from lookalike.data.read import read
 from lookalike.data.samplers import RandomBatches
-from lookalike.data.transforms import test_transform, train_transform
+from lookalike.data.transforms import eval_transform, train_transform
 from lookalike.embedding import embed, embed_to_file
 from lookalike.losses import ProxyAnchor
 from lookalike.models.embedder import build_embedder
-from lookalike.models.fuse import for_inference
+from lookalike.models.fuse import fuse_for_inference
 from lookalike.preprocessing import Preprocessing
-from lookalike.training.inputs import PictureInputs
+from lookalike.training.inputs import ImageInputs
 from lookalike.training.loop import train
-from lookalike.training.trainable import Tail
-from lookalike.utils.progress import Progress
+from lookalike.training.trainable import TrainablePart
 
 BACKBONE, CROPS = "tf_efficientnet_lite0", (0.4, 1.0)
 TRAINING, EMBEDDING = 90, 64
@@ -73,7 +71,7 @@ def clock() -> Seconds:
 
 
 def photos(table: LabeledImages, folder: Path) -> LabeledImages:
-    """The pictures enlarged to 800 x 600."""
+    """The images enlarged to 800 x 600."""
     for row in range(len(table)):
         open_image(table.file(row)).resize((800, 600)).save(folder / f"{row}.jpg", quality=90)
     return LabeledImages(
@@ -81,9 +79,9 @@ def photos(table: LabeledImages, folder: Path) -> LabeledImages:
     )
 
 
-def report(name: str, pictures: int, seconds: Seconds, floor: Seconds | None = None) -> None:
-    """One line: pictures a second by both clocks, and the shares of the floor's."""
-    wall, cpu = pictures / seconds
+def report(name: str, images: int, seconds: Seconds, floor: Seconds | None = None) -> None:
+    """One line: images a second by both clocks, and the shares of the floor's."""
+    wall, cpu = images / seconds
     shares = "" if floor is None else "{:8.0%} {:8.0%}".format(*(floor / seconds))
     print(f"  {name:44} {wall:8,.0f} {cpu:8,.0f} {shares}", flush=True)
 
@@ -102,7 +100,7 @@ def median_of(rounds: int, works: dict[str, Callable[[], object]]) -> dict[str, 
 def decoding(table: LabeledImages, options: argparse.Namespace) -> None:
     """One process, no DataLoader."""
     preprocessing = Preprocessing(size=options.size, resize=options.size)
-    plain, crops = test_transform(preprocessing), train_transform(preprocessing, scale=CROPS)
+    plain, crops = eval_transform(preprocessing), train_transform(preprocessing, scale=CROPS)
     table = table.rows(range(min(len(table), 200)))
     files = [table.file(row) for row in range(len(table))]
     opened = [open_image(file) for file in files]
@@ -126,65 +124,53 @@ def decoding(table: LabeledImages, options: argparse.Namespace) -> None:
 
 def loaders(table: LabeledImages, options: argparse.Namespace) -> None:
     """As training and embedding receive them."""
-    inputs, kept = inputs_of(table, options), inputs_of(table, options, kept=True)
+    inputs, kept = build_inputs(table, options), build_inputs(table, options, kept=True)
     kept.set_epoch(1)
-    plain = ImageDataset(table, test_transform(Preprocessing(size=options.size, resize=options.size)))
+    plain = ImageDataset(table, eval_transform(Preprocessing(size=options.size, resize=options.size)))
     batches = RandomBatches(table.labels, batch_size=TRAINING)
     trainers, embedders = decoding_workers(options.workers), embedding_workers(options.workers, "cpu")
     works: dict[str, Callable[[], object]] = {
         f"loader of training, {trainers} processes": lambda: list(map(len, inputs.batches(batches))),
-        f"the same, kept pictures, {trainers} processes": lambda: list(map(len, kept.batches(batches))),
+        f"the same, kept images, {trainers} processes": lambda: list(map(len, kept.batches(batches))),
         f"loader of embedding, {embedders} processes": lambda: list(
-            map(len, picture_batches(plain, batch_size=EMBEDDING, workers=embedders))
+            map(len, image_batches(plain, batch_size=EMBEDDING, workers=embedders))
         ),
     }
     for name, seconds in median_of(options.rounds, works).items():
         report(name, len(table), seconds)
 
 
-def inputs_of(table: LabeledImages, options: argparse.Namespace, *, kept: bool = False) -> PictureInputs:
+def build_inputs(table: LabeledImages, options: argparse.Namespace) -> ImageInputs:
     """What mode finetune reads."""
     crops = train_transform(Preprocessing(size=options.size, resize=options.size), scale=CROPS)
-
-    def decoded() -> DecodedPictures:
-        return decoded_pictures(
-            table,
-            digest=table.picture_digest(),
-            at_least=crops.at_least,
-            progress=Progress(),
-        )
-
-    return PictureInputs(table, crops, seed=0, workers=options.workers, decoded=decoded if kept else None)
+    return ImageInputs(table, crops, seed=0, workers=options.workers)
 
 
 class TakingTurns:
-    """Inputs that lie ready in memory in epochs 0, 3, 6, ..., are read from the files in the next, and from kept
-    decoded pictures in the one after."""
+    """Inputs that lie ready in memory in even epochs, and are read from the files in odd ones."""
 
-    def __init__(self, inputs: PictureInputs, kept: PictureInputs) -> None:
+    def __init__(self, inputs: ImageInputs) -> None:
         self.inputs, self.table, self.labels = inputs, inputs.table, inputs.labels
-        self.kept = kept
-        self.images = torch.cat(list(inputs.whole()))
+        self.images = torch.cat(list(inputs.iter_eval()))
 
     def __len__(self) -> int:
         return len(self.table)
 
     def set_epoch(self, epoch: int) -> None:
         """See `lookalike.training.inputs.Inputs`."""
-        self.turn = epoch % 3
+        self.ready = epoch % 2 == 0
         self.inputs.set_epoch(epoch)
-        self.kept.set_epoch(epoch)
 
     def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
         """See `lookalike.training.inputs.Inputs`."""
-        if self.turn == 0:
+        if self.ready:
             yield from [(self.images[batch], self.labels[batch]) for batch in rows]
         else:
-            yield from (self.inputs if self.turn == 1 else self.kept).batches(rows)
+            yield from self.inputs.batches(rows)
 
-    def whole(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
+    def iter_eval(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
         """See `lookalike.training.inputs.Inputs`."""
-        return self.inputs.whole(first, end)
+        return self.inputs.iter_eval(first, end)
 
     def names(self, rows: list[int]) -> list[str]:
         """See `lookalike.training.inputs.Inputs`."""
@@ -192,34 +178,33 @@ class TakingTurns:
 
 
 def training(table: LabeledImages, options: argparse.Namespace) -> None:
-    """Mode finetune on ready batches, on the files, and on kept decoded pictures."""
+    """Mode finetune on ready batches and on the files."""
     embedder = build_embedder(BACKBONE, weights="none", size=options.size)
     embedder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     ends: list[Seconds] = []
     train(
-        Tail(embedder, "finetune"),
+        TrainablePart(embedder, "finetune"),
         ProxyAnchor(table.num_classes, embedder.embedding_dim),
-        TakingTurns(inputs_of(table, options), inputs_of(table, options, kept=True)),
+        TakingTurns(build_inputs(table, options)),
         RandomBatches(table.labels, batch_size=TRAINING),
-        TrainSettings(mode="finetune", epochs=3 * options.rounds + 2, lr=1e-4, head_lr=1e-4, proxy_lr=1e-2),
+        TrainSettings(mode="finetune", epochs=2 * options.rounds + 2, lr=1e-4, head_lr=1e-4, proxy_lr=1e-2),
         fabric=Fabric(accelerator="cpu", devices=1),
         seed=0,
         evaluate=None,
         on_epoch=lambda state: ends.append(clock()),
     )
     epochs = np.diff(np.array(ends), axis=0)  # of epochs 1, 2, ...
-    bare, files, kept = (np.median(epochs[first::3], axis=0) for first in (2, 3, 4))  # epochs 3, 4, 5, ...
+    files, bare = (np.median(epochs[first::2], axis=0) for first in (2, 3))  # epochs 3, 4, ...
     report("training, ready batches", len(table), bare)
     report("training, from the files", len(table), files, bare)
-    report("training, from kept decoded pictures", len(table), kept, bare)
 
 
 def embedding(table: LabeledImages, options: argparse.Namespace) -> None:
-    """All pictures, ready in memory, and from their files."""
+    """All images, ready in memory, and from their files."""
     embedder = build_embedder(BACKBONE, weights="none", size=options.size)
-    dataset = ImageDataset(table, test_transform(embedder.preprocessing))
-    images = torch.cat(list(picture_batches(dataset, batch_size=EMBEDDING, workers=0)))
-    fast = for_inference(embedder)
+    dataset = ImageDataset(table, eval_transform(embedder.preprocessing))
+    images = torch.cat(list(image_batches(dataset, batch_size=EMBEDDING, workers=0)))
+    fast = fuse_for_inference(embedder)
 
     def bare() -> None:
         with torch.inference_mode():
@@ -245,7 +230,7 @@ def memory(table: LabeledImages, options: argparse.Namespace) -> None:
             embed_to_file(embedder, part, Path(folder) / "embeddings.npy")
             grown = (peak_bytes() - before) / 2**20
             if name is not None:
-                print(f"  embedding {name} pictures to .npy{'':20} peak grows by {grown:.1f} MB", flush=True)
+                print(f"  embedding {name} images to .npy{'':20} peak grows by {grown:.1f} MB", flush=True)
 
 
 def alone(section: Section, table: LabeledImages, options: argparse.Namespace) -> None:
@@ -271,18 +256,18 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--workers", type=int, help="decoding processes; as by default if not given")
     parser.add_argument("--size", type=int, default=112)
-    parser.add_argument("--pictures", type=int, default=1440)
+    parser.add_argument("--images", type=int, default=1440)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=list(SECTIONS), choices=list(SECTIONS))
-    parser.add_argument("--short", action="store_true", help="180 pictures, one round")
+    parser.add_argument("--short", action="store_true", help="180 images, one round")
     options = parser.parse_args()
     if options.short:
-        options.pictures, options.rounds = 180, 1
+        options.images, options.rounds = 180, 1
     whole = read(options.data)
-    spread = np.linspace(0, len(whole) - 1, min(options.pictures, len(whole))).astype(int)
+    spread = np.linspace(0, len(whole) - 1, min(options.images, len(whole))).astype(int)
     table = whole.rows(spread)
     workers = "workers as by default" if options.workers is None else f"{options.workers} workers"
-    print(f"{options.size} px, {options.threads} threads, {workers}; pictures a second")
+    print(f"{options.size} px, {options.threads} threads, {workers}; images a second")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LOOKALIKE_CACHE"] = str(Path(folder) / "cache")
         few = table.rows(range(0, len(table), max(1, len(table) // 360)))

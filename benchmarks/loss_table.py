@@ -2,7 +2,7 @@
 
     python -m benchmarks.loss_table cars196.zip --seeds 3 --out losses.md
 
-One network embeds all pictures once; each loss then trains the projection from the same whitened start, its
+One network embeds all images once; each loss then trains the projection from the same whitened start, its
 proxies from class means. For each loss the head's rate is chosen among `RATES` by the validation classes
 with seed 0; the epoch is chosen by them in every run. Test classes are measured once a run, for the table.
 """
@@ -15,16 +15,16 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.jobs import job_of
+from benchmarks.jobs import build_context
 from lookalike.config.experiment import Experiment
 from lookalike.data.read import read
 from lookalike.losses import LOSSES
 from lookalike.models.whitening import whitened
-from lookalike.training.context import Job
+from lookalike.training.context import RunContext
 from lookalike.training.evaluate_run import score
-from lookalike.training.feeding import inputs_of
+from lookalike.training.feeding import build_inputs
 from lookalike.training.loop import train
-from lookalike.training.setup import batches_of, build_loss, build_network, run_whole
+from lookalike.training.setup import build_batch_sampler, build_loss, build_network, embed_all
 
 RATES = (1e-3, 3e-3)
 BALANCED = ("batch.sampler=balanced", "batch.classes=18", "batch.per_class=5")
@@ -57,48 +57,52 @@ class Bench:
 
     def __init__(self, data: str, epochs: int) -> None:
         self.table, self.epochs = read(data), epochs
-        self.job = self._job(["train.mode=frozen"])
-        self.tail = build_network(self.job)
-        self.inputs = inputs_of(self.job, self.tail, self.job.parts.train)
-        self.held = inputs_of(self.job, self.tail, self.job.parts.validation)
-        test = inputs_of(self.job, self.tail, self.job.parts.test)
-        self.test = run_whole(self.job, self.tail, test, project=False)
-        self.pooled = run_whole(self.job, self.tail, self.inputs, project=False)
-        self.start = whitened(self.pooled, self.inputs.labels, self.tail.embedder.embedding_dim)
+        self.context = self._job(["train.mode=frozen"])
+        self.trainable = build_network(self.context)
+        self.inputs = build_inputs(self.context, self.trainable, self.context.split.train)
+        self.held = build_inputs(self.context, self.trainable, self.context.split.validation)
+        test = build_inputs(self.context, self.trainable, self.context.split.test)
+        self.test = embed_all(self.context, self.trainable, test, project=False)
+        self.pooled = embed_all(self.context, self.trainable, self.inputs, project=False)
+        self.start = whitened(self.pooled, self.inputs.labels, self.trainable.embedder.embedding_dim)
 
-    def _job(self, settings: list[str]) -> Job:
+    def _job(self, settings: list[str]) -> RunContext:
         settings = [*settings, f"train.epochs={self.epochs}", "train.patience=5"]
-        parts = Experiment().cut(self.table)  # one split, whatever the seed
-        return job_of(self.table, settings, Path(tempfile.mkdtemp()), parts)
+        split = Experiment().split(self.table)  # one split, whatever the seed
+        return build_context(self.table, settings, Path(tempfile.mkdtemp()), split)
 
     def run(self, settings: list[str]) -> dict[str, float]:
         """Metrics of the best epoch on validation and test, and seconds an epoch."""
-        job, embedder, parts = self._job(["train.mode=frozen", *settings]), self.tail.embedder, self.job.parts
+        context, embedder, split = (
+            self._job(["train.mode=frozen", *settings]),
+            self.trainable.embedder,
+            self.context.split,
+        )
         embedder.set_projection(*self.start)
-        generator = torch.Generator().manual_seed(job.experiment.seed)
-        loss = build_loss(job.experiment, parts.train.num_classes, embedder, generator)
+        generator = torch.Generator().manual_seed(context.experiment.seed)
+        loss = build_loss(context.experiment, split.train.num_classes, embedder, generator)
         if loss.proxy_loss is not None:
             with torch.no_grad():
                 embeddings = embedder.project(self.pooled)
             loss.proxy_loss.initialize_proxies_at_class_means(embeddings, self.inputs.labels, generator)
 
         def measure() -> dict[str, float]:
-            matrix = run_whole(job, self.tail, self.held, project=True).numpy()
-            result = score(parts.validation, matrix)
+            matrix = embed_all(context, self.trainable, self.held, project=True).numpy()
+            result = score(split.validation, matrix)
             return {key: result[key] for key in ("recall_at_1", "map_at_r", "r_precision")}
 
         state = train(
-            self.tail,
+            self.trainable,
             loss,
             self.inputs,
-            batches_of(job, self.inputs.labels),
-            job.experiment.train,
-            fabric=job.fabric,
-            seed=job.experiment.seed,
+            build_batch_sampler(context, self.inputs.labels),
+            context.experiment.train,
+            fabric=context.fabric,
+            seed=context.experiment.seed,
             evaluate=measure,
         )
         with torch.inference_mode():
-            result = score(parts.test, embedder.project(self.test).numpy())
+            result = score(split.test, embedder.project(self.test).numpy())
         seconds = [record["seconds"] for record in state.history[1:]]
         return {
             "validation": state.best_metric,
@@ -119,7 +123,7 @@ def main() -> None:
     options = parser.parse_args()
     bench = Bench(options.data, options.epochs)
     matrix = (bench.test @ bench.start.weight.T + bench.start.bias).numpy()
-    start = score(bench.job.parts.test, matrix)
+    start = score(bench.context.split.test, matrix)
     lines = [
         "| loss | head rate | recall_at_1 | map_at_r | epoch kept | seconds an epoch |",
         "|---|---|---|---|---|---|",

@@ -11,7 +11,7 @@ the batches differ.
 frozen   the features of a network that stays as it is are made once, for both. Ours: `train` on them. Plain: a
          TensorDataset and DataLoader, a linear layer, PML's loss, torch's AdamW, PML's AccuracyCalculator.
 partial  the last stages of the network train for a CPU budget: each side ends with the first validation after
-         it, and after one epoch at least. Ours: mode partial, the making of its cache included. Plain: pictures
+         it, and after one epoch at least. Ours: mode partial, the making of its cache included. Plain: images
          are decoded and run through the frozen first stages in every epoch. Plain, cached: the plain loop on
          a cache like ours, the making of it included, so that the loops alone differ.
 
@@ -44,27 +44,27 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from benchmarks import Seconds, clock
 from benchmarks.curves import Curve, Slices, check, facts, level_table, median
-from benchmarks.jobs import job_of
+from benchmarks.jobs import build_context
 from lookalike.__main__ import _keep_freed_memory
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.read import read
-from lookalike.data.transforms import test_transform
+from lookalike.data.transforms import eval_transform
 from lookalike.losses import MetricLoss
 from lookalike.models.batch_norm import freeze_batch_norm
 from lookalike.models.embedder import Embedder
-from lookalike.training.context import Job
+from lookalike.training.context import RunContext
 from lookalike.training.evaluate_run import score
-from lookalike.training.feeding import inputs_of
+from lookalike.training.feeding import build_inputs
 from lookalike.training.inputs import CachedInputs
 from lookalike.training.loop import train
-from lookalike.training.setup import batches_of, begin, build_network, run_whole
+from lookalike.training.setup import build_batch_sampler, build_network, embed_all, init_projection_and_loss
 from lookalike.training.state import TrainingState
-from lookalike.training.trainable import Tail
+from lookalike.training.trainable import TrainablePart
 
-SHORT_PICTURES = 4000
+SHORT_IMAGES = 4000
 BLOCK = 64
-"""Pictures at a time in the plain loop's validation."""
+"""Images at a time in the plain loop's validation."""
 ENDLESS = 10**6
 
 
@@ -94,8 +94,8 @@ PEERS = {
 class Start:
     """What both sides start from; `seconds` is what the cached inputs took."""
 
-    job: Job
-    tail: Tail
+    context: RunContext
+    trainable: TrainablePart
     loss: MetricLoss
     inputs: CachedInputs
     held: CachedInputs
@@ -103,11 +103,11 @@ class Start:
 
     def network(self) -> Embedder:
         """A fresh copy of the untrained network, with the whitened projection."""
-        return copy.deepcopy(self.tail.embedder)
+        return copy.deepcopy(self.trainable.embedder)
 
     def peer(self) -> nn.Module:
         """PML's loss, its proxies where ours start."""
-        peer = PEERS[self.job.experiment.loss.name]
+        peer = PEERS[self.context.experiment.loss.name]
         criterion = peer.make(self.loss.num_classes, self.loss.embedding_dim)
         ours = self.loss.proxy_loss
         assert ours is not None
@@ -117,17 +117,21 @@ class Start:
 
     def batches(self, every: int | None) -> Slices:
         """The batches from the first on."""
-        return Slices(batches_of(self.job, self.inputs.labels), every)
+        return Slices(build_batch_sampler(self.context, self.inputs.labels), every)
 
     def describe(self) -> str:
         """The settings of both sides."""
-        experiment = self.job.experiment
+        experiment = self.context.experiment
         rates = experiment.train
-        backbone = f"backbone {rates.lr:g} (stages from {self.tail.cut} on), " if self.tail.cut else ""
+        backbone = (
+            f"backbone {rates.lr:g} (stages from {self.trainable.frozen_stages} on), "
+            if self.trainable.frozen_stages
+            else ""
+        )
         return (
             f"{experiment.loss.name}, {experiment.model.backbone} at {experiment.data.image_size} px, "
-            f"D {self.loss.embedding_dim}; {len(self.inputs):,} training pictures of {self.loss.num_classes} "
-            f"classes, {len(self.held):,} validation pictures of {self.held.table.num_classes}\n"
+            f"D {self.loss.embedding_dim}; {len(self.inputs):,} training images of {self.loss.num_classes} "
+            f"classes, {len(self.held):,} validation images of {self.held.table.num_classes}\n"
             f"batch {experiment.batch.size}, {rates.optimizer}, rates: {backbone}head {rates.head_lr:g}, "
             f"proxies {rates.proxy_lr:g}; weight decay {rates.weight_decay:g}, seed {experiment.seed}"
         )
@@ -135,14 +139,23 @@ class Start:
 
 def prepare(table: LabeledImages, settings: list[str], folder: Path) -> Start:
     """The start of a run with these settings."""
-    job = job_of(table, ["data.workers=0", *settings], folder)
-    tail = build_network(job)
+    context = build_context(table, ["data.workers=0", *settings], folder)
+    trainable = build_network(context)
     began = clock()
-    inputs, held = (inputs_of(job, tail, part) for part in (job.parts.train, job.parts.validation))
+    inputs, held = (
+        build_inputs(context, trainable, part) for part in (context.split.train, context.split.validation)
+    )
     seconds = clock() - began
     assert isinstance(inputs, CachedInputs)
     assert isinstance(held, CachedInputs)
-    return Start(job, tail, begin(job, tail, inputs, job.parts.train.num_classes), inputs, held, seconds)
+    return Start(
+        context,
+        trainable,
+        init_projection_and_loss(context, trainable, inputs, context.split.train.num_classes),
+        inputs,
+        held,
+        seconds,
+    )
 
 
 class BudgetSpent(Exception):
@@ -153,15 +166,15 @@ def ours(
     start: Start, batches: Slices, *, epochs: int, budget: float = math.inf, already: Seconds | float = 0.0
 ) -> Curve:
     """`train`, as a run of `lookalike` calls it."""
-    tail = Tail(start.network(), start.tail.mode, start.tail.cut)
+    trainable = TrainablePart(start.network(), start.trainable.mode, start.trainable.frozen_stages)
     loss = copy.deepcopy(start.loss)
     curve = Curve("ours", already)
     loss.register_forward_hook(lambda module, given, value: curve.step(value))
-    settings = start.job.experiment.train
+    settings = start.context.experiment.train
 
     def measure() -> dict[str, float]:
         with curve.validating():
-            matrix = run_whole(start.job, tail, start.held, project=True).numpy()
+            matrix = embed_all(start.context, trainable, start.held, project=True).numpy()
             return {"map_at_r": score(start.held.table, matrix)["map_at_r"]}
 
     def on_epoch(state: TrainingState) -> None:
@@ -171,13 +184,13 @@ def ours(
 
     with suppress(BudgetSpent):
         train(
-            tail,
+            trainable,
             loss,
             start.inputs,
             batches,
             settings.model_copy(update={"epochs": epochs, "patience": None}),
-            fabric=start.job.fabric,
-            seed=start.job.experiment.seed,
+            fabric=start.context.fabric,
+            seed=start.context.experiment.seed,
             evaluate=measure,
             on_epoch=on_epoch,
         )
@@ -237,12 +250,12 @@ def plain(
 
 def plain_frozen(start: Start, batches: Slices, *, epochs: int) -> Curve:
     """A linear layer on features that are pooled once."""
-    rates = start.job.experiment.train
+    rates = start.context.experiment.train
     projection, criterion = start.network().projection, start.peer()
     curve = Curve("plain")
 
     def features(inputs: CachedInputs) -> TensorDataset:
-        return TensorDataset(torch.cat(list(inputs.whole())), inputs.labels)
+        return TensorDataset(torch.cat(list(inputs.iter_eval())), inputs.labels)
 
     groups = [
         {"params": projection.parameters(), "lr": rates.head_lr},
@@ -274,25 +287,25 @@ class Views(Dataset[tuple[Tensor, Tensor]]):
 
 
 class LastStages(nn.Module):
-    """The network whose first `cut` stages do not train: of pictures, or of what those stages gave."""
+    """The network whose first `cut` stages do not train: of images, or of what those stages gave."""
 
-    def __init__(self, embedder: Embedder, cut: int, *, of_pictures: bool) -> None:
+    def __init__(self, embedder: Embedder, cut: int, *, of_images: bool) -> None:
         super().__init__()
-        self.embedder, self.of_pictures = embedder, of_pictures
-        self.first, self.last = embedder.stem_until(cut), embedder.head_from(cut)
+        self.embedder, self.of_images = embedder, of_images
+        self.first, self.last = embedder.frozen_part(cut), embedder.trainable_stages(cut)
         self.first.requires_grad_(False)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if self.of_pictures:
+        if self.of_images:
             with torch.no_grad():
                 inputs = self.first(inputs)
         return self.embedder.embed_maps(self.last(inputs.float()))
 
 
 def plain_partial(start: Start, batches: Slices, *, cached: bool, epochs: int, budget: float) -> Curve:
-    """The last stages on pictures, decoded and mirrored in every epoch; or on the cached activations."""
-    experiment = start.job.experiment
-    network = LastStages(start.network(), start.tail.cut, of_pictures=not cached)
+    """The last stages on images, decoded and mirrored in every epoch; or on the cached activations."""
+    experiment = start.context.experiment
+    network = LastStages(start.network(), start.trainable.frozen_stages, of_images=not cached)
     criterion, rates = start.peer(), experiment.train
     curve = Curve("plain, cached", start.seconds) if cached else Curve("plain")
     projection = network.embedder.projection
@@ -303,19 +316,19 @@ def plain_partial(start: Start, batches: Slices, *, cached: bool, epochs: int, b
     ]
 
     def views_of(inputs: CachedInputs, views: int) -> Views:
-        pictures = ImageDataset(inputs.table, test_transform(network.embedder.preprocessing))
+        images = ImageDataset(inputs.table, eval_transform(network.embedder.preprocessing))
 
-        def picture(row: int, view: int) -> Tensor:
-            image, _, _ = pictures[row]
+        def image(row: int, view: int) -> Tensor:
+            image, _, _ = images[row]
             return image.flip(-1) if view else image
 
         def activation(row: int, view: int) -> Tensor:
             return torch.from_numpy(np.array(inputs.view(view)[inputs.rows[row]]))
 
-        get = activation if cached else picture
+        get = activation if cached else image
         return Views(get, inputs, views=views)
 
-    data, held = views_of(start.inputs, rates.views), views_of(start.held, 1)
+    data, held = views_of(start.inputs, rates.cached_views), views_of(start.held, 1)
     return plain(
         curve, network, criterion, groups, data, held, batches,
         weight_decay=rates.weight_decay, epochs=epochs, budget=budget,
@@ -405,7 +418,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=300, help="CPU seconds of each side of partial")
     parser.add_argument("--every", type=int, help="steps between validations; an epoch by default")
     parser.add_argument("--only", choices=("frozen", "partial"))
-    parser.add_argument("--short", action="store_true", help="frozen, 3 epochs, few pictures, random start")
+    parser.add_argument("--short", action="store_true", help="frozen, 3 epochs, few images, random start")
     options = parser.parse_args()
     import faiss
 
@@ -420,7 +433,7 @@ def main() -> None:
     table = read(options.data)
     start = []
     if options.short:
-        step = -(-len(table) // SHORT_PICTURES)
+        step = -(-len(table) // SHORT_IMAGES)
         table = table.of_classes(range(0, table.num_classes, step))
         start = ["model.start=random"]
     epochs = min(options.epochs, 3) if options.short else options.epochs

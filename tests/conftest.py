@@ -17,7 +17,7 @@ def _shared() -> Path:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder with real pictures; tests that need it skip, with the reason, where it is absent."""
+    """The folder with real images; tests that need it skip, with the reason, where it is absent."""
     folder = _shared() / "data"
     if not folder.is_dir():
         pytest.skip(f"real data is absent: no folder {folder} (set LOOKALIKE_SHARED)")

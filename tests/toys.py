@@ -1,4 +1,4 @@
-"""Pictures of nothing, drawn in milliseconds, for tests that need a training to happen."""
+"""Images of nothing, drawn in milliseconds, for tests that need a training to happen."""
 
 from pathlib import Path
 
@@ -55,6 +55,6 @@ def photo_folders(folder: Path, *, classes: int = 12, each: int = 6) -> Path:
         (folder / f"{label}").mkdir(parents=True)
         for number in range(each):
             tiles = np.clip(pattern + draws.normal(0, 40, size=pattern.shape), 0, 255).astype(np.uint8)
-            picture = Image.fromarray(tiles).resize((48, 48), Image.Resampling.NEAREST)
-            picture.save(folder / f"{label}" / f"{number}.png")
+            image = Image.fromarray(tiles).resize((48, 48), Image.Resampling.NEAREST)
+            image.save(folder / f"{label}" / f"{number}.png")
     return folder

@@ -1,7 +1,7 @@
-"""From pictures to vectors: the single way, for evaluation, index, search and export alike.
+"""From images to vectors: the single way, for evaluation, index, search and export alike.
 
-`map_pictures` runs a function over the pictures of a table, batch by batch, on the device; `embed` is
-`map_pictures` of a whole embedder. Results stream: memory does not grow with the number of pictures when they
+`map_images` runs a function over the images of a table, batch by batch, on the device; `embed` is
+`map_images` of a whole embedder. Results stream: memory does not grow with the number of images when they
 are written to a file.
 """
 
@@ -17,12 +17,12 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookalike.data.dataloader import embedding_workers, picture_batches
+from lookalike.data.dataloader import embedding_workers, image_batches
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.data.transforms import test_transform
+from lookalike.data.transforms import eval_transform
 from lookalike.models.embedder import Embedder
-from lookalike.models.fuse import for_inference
+from lookalike.models.fuse import fuse_for_inference
 from lookalike.preprocessing import Preprocessing
 from lookalike.utils.io import write_atomically
 from lookalike.utils.progress import Progress
@@ -31,7 +31,7 @@ from lookalike.utils.validation import check_choice
 
 @dataclass(frozen=True)
 class Embeddings:
-    """Vectors and what they are of; row i of each belongs to picture i."""
+    """Vectors and what they are of; row i of each belongs to image i."""
 
     matrix: NDArray[np.float32]
     labels: NDArray[np.int64]
@@ -50,13 +50,13 @@ class Embeddings:
             )
 
     def to_frame(self) -> polars.DataFrame:
-        """A table with `path`, `label`, `class_name` and `embedding`, a row a picture."""
+        """A table with `path`, `label`, `class_name` and `embedding`, a row an image."""
         names = [self.class_names[label] for label in self.labels]
         columns = {"path": list(self.paths), "label": self.labels, "class_name": names}
         return polars.DataFrame({**columns, "embedding": self.matrix})
 
 
-def map_pictures(
+def map_images(
     function: Callable[[Tensor], Tensor],
     dataset: ImageDataset,
     *,
@@ -66,11 +66,11 @@ def map_pictures(
     progress: Progress | None = None,
     phase: str = "embedding",
 ) -> Iterator[tuple[slice, Tensor]]:
-    """`function` of every batch of pictures, without gradients, as (rows, result on the CPU)."""
+    """`function` of every batch of images, without gradients, as (rows, result on the CPU)."""
     done = 0
     with (progress or Progress()).phase(phase, len(dataset)) as running:
         workers = embedding_workers(workers, device)
-        for images in picture_batches(dataset, batch_size=batch_size, workers=workers):
+        for images in image_batches(dataset, batch_size=batch_size, workers=workers):
             with torch.inference_mode():
                 result = function(images.to(device, non_blocking=True)).cpu()
             yield slice(done, done + len(images)), result
@@ -89,12 +89,12 @@ def embed_with(
     progress: Progress | None = None,
     phase: str = "embedding",
 ) -> list[NDArray[np.float32]]:
-    """Several embeddings of each picture that share their first steps: one matrix for each."""
+    """Several embeddings of each image that share their first steps: one matrix for each."""
     parts = [
         result.float()
-        for _, result in map_pictures(
+        for _, result in map_images(
             lambda images: torch.stack(function(images)).transpose(0, 1),
-            ImageDataset(table, test_transform(preprocessing)),
+            ImageDataset(table, eval_transform(preprocessing)),
             batch_size=batch_size,
             workers=workers,
             device=device,
@@ -115,7 +115,7 @@ def embed(
     progress: Progress | None = None,
     matrix: NDArray[np.float32] | None = None,
 ) -> Embeddings:
-    """Embeds every picture of `table`, in order, in evaluation mode.
+    """Embeds every image of `table`, in order, in evaluation mode.
 
     Args:
         matrix: written to if given, such as a memory-mapped array of shape (len(table), embedding_dim);
@@ -126,9 +126,9 @@ def embed(
     """
     if matrix is None:
         matrix = np.empty((len(table), embedder.embedding_dim), dtype=np.float32)
-    for rows, result in map_pictures(
-        for_inference(embedder),
-        ImageDataset(table, test_transform(embedder.preprocessing)),
+    for rows, result in map_images(
+        fuse_for_inference(embedder),
+        ImageDataset(table, eval_transform(embedder.preprocessing)),
         batch_size=batch_size,
         workers=workers,
         device=device,
@@ -146,7 +146,7 @@ def embed_to_file(
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
 ) -> int:
-    """Embeds `table` into `file` and returns the number of pictures; the format is the suffix's.
+    """Embeds `table` into `file` and returns the number of images; the format is the suffix's.
 
     `.npy` holds the matrix alone and is written as it is computed, whatever its size; `.npz` and
     `.parquet` add labels, class names and paths.

@@ -3,7 +3,7 @@
 LookalikeError
 ├── ArgumentError (ValueError)        an argument, label or setting that cannot be meant
 │   └── NotFiniteError                numbers that are NaN or infinite; knows which samples have them
-├── DataError (ValueError)            a data set, table or picture that cannot be used as it is
+├── DataError (ValueError)            a data set, table or image that cannot be used as it is
 ├── FileError (OSError)               a file or folder that cannot be read, written or trusted
 ├── UnknownNameError (LookupError)    a name that is not in its table; carries the near misses
 ├── MissingExtraError (ImportError)   an optional package is absent; the message is the install command
@@ -32,7 +32,7 @@ class NotFiniteError(ArgumentError):
 
 
 class DataError(LookalikeError, ValueError):
-    """A data set, table or picture that cannot be used as it is."""
+    """A data set, table or image that cannot be used as it is."""
 
 
 class FileError(LookalikeError, OSError):

@@ -1,7 +1,7 @@
-"""What a backbone expects of a picture: one immutable value that travels with the weights.
+"""What a backbone expects of an image: one immutable value that travels with the weights.
 
 Data, models and the saved run read the same `Preprocessing`, so training, evaluation, indexing and
-search can never disagree about sizes, channel order or means. Pictures stay uint8 RGB until they are on
+search can never disagree about sizes, channel order or means. Images stay uint8 RGB until they are on
 the device that uses them; `normalize` is the first thing the network does.
 """
 
@@ -18,7 +18,7 @@ from lookalike.errors import ArgumentError
 class Preprocessing:
     """Sizes in pixels; mean and std on the 0-1 scale of each RGB channel.
 
-    At test time a picture is resized so that its short side is `resize` (`square=True`: both sides,
+    At test time an image is resized so that its short side is `resize` (`square=True`: both sides,
     whatever the proportions), then the central `size` x `size` is taken.
     """
 
@@ -33,12 +33,12 @@ class Preprocessing:
     def __post_init__(self) -> None:
         if self.size < 1 or self.resize < self.size:
             raise ArgumentError(
-                f"a picture resized to {self.resize} has no central {self.size} pixels; "
+                f"an image resized to {self.resize} has no central {self.size} pixels; "
                 "resize must be at least size"
             )
 
     def normalize(self, images_BCHW: Tensor) -> Tensor:
-        """uint8 RGB pictures (B, 3, H, W) as the backbone's float32 input.
+        """uint8 RGB images (B, 3, H, W) as the backbone's float32 input.
 
         (x / 255 - mean) / std for each channel, channels reversed for BGR backbones.
         """

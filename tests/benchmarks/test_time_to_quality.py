@@ -81,7 +81,9 @@ def test_both_sides_learn_the_same_on_frozen_features(benchmark, squares, own_ca
 
 
 def test_three_sides_learn_the_same_in_the_last_stages(benchmark, squares, own_cache, tmp_path):
-    curves = benchmark.partial(squares, [*TOY_SETTINGS, "train.cut=3"], tmp_path, budget=1e9, epochs=2)
+    curves = benchmark.partial(
+        squares, [*TOY_SETTINGS, "train.frozen_stages=3"], tmp_path, budget=1e9, epochs=2
+    )
     assert [one.name for one in curves] == ["ours", "plain", "plain, cached"]
     for one in curves:
         assert len(one.values) == 3

@@ -30,7 +30,7 @@ def test_train_leaves_a_complete_run_folder(trained):
     assert result["selected"]["test_used_to_select"] is False
 
 
-def test_report_is_one_file_with_pictures(trained):
+def test_report_is_one_file_with_images(trained):
     page = (trained / "report.html").read_text()
     assert page.count("data:image/jpeg;base64,") > 20
     assert 'class="right"' in page
@@ -87,7 +87,7 @@ def test_embed_and_evaluate_files_agree(lookalike, trained, desk):
     assert answers[0]["map_at_r"] == answers[1]["map_at_r"] == answers[2]["map_at_r"]
 
 
-def test_index_finds_a_picture_itself_first_and_refuses_another_model(lookalike, trained, desk):
+def test_index_finds_an_image_itself_first_and_refuses_another_model(lookalike, trained, desk):
     assert lookalike("index", "runs/photos", "photos", "--out", "p.index", "--quiet").code == 0
     done = lookalike("search", "p.index", "photos/3/2.png", "-k", "3", "--json", "--html", "hits.html")
     hits = json.loads(done.out)[0]["hits"]
@@ -122,14 +122,14 @@ def test_search_by_sample_leaves_the_query_out(lookalike, trained):
         (["train", "photos", "--out", "r", "--set", "loss.name=proxy_ankor"], "proxy_anchor"),
         (["train", "photos", "--out", "r", "--set", "model.backbone=resnet5O"], "resnet50"),
         (["train", "photos", "--out", "r", "--resume", "--set", "seed=1"], "own settings"),
-        (["train", "photos", "--out", "r", "--resume"], "no run folder"),
+        (["train", "photos", "--out", "r", "--resume"], "no run directory"),
         (["train", "photos", "--out", "r", "--device", "cuda:9"], "device"),
         (["evaluate"], "--embeddings"),
         (["evaluate", "photos"], "no model"),
         (["evaluate", "runs/photos", "--ks", "a"], "1,2,4,8"),
         (["embed", "runs/photos", "photos", "--out", "x.csv"], ".npz"),
         (["search", "photos", "photos/0/0.png"], "no index"),
-        (["show", "photos"], "no run folder"),
+        (["show", "photos"], "no run directory"),
         (["list", "loses"], "did you mean 'losses'"),
     ],
 )
@@ -160,7 +160,7 @@ def test_wrong_commands_exit_with_2(lookalike, words):
 def test_settings_are_listed_with_defaults_and_meaning(lookalike):
     out = lookalike("show", "settings").out
     assert "train.proxy_lr" in out
-    assert "data.validation_share" in out
+    assert "data.validation_fraction" in out
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_reporting_verbs_speak_json(lookalike, words):
     assert json.loads(lookalike(*words, "--json").out)
 
 
-def test_a_broken_picture_is_named(lookalike, desk, tmp_path):
+def test_a_broken_image_is_named(lookalike, desk, tmp_path):
     import shutil
 
     shutil.copytree(desk / "photos", tmp_path / "photos")

@@ -29,7 +29,7 @@ def test_show_prints_what_differs_and_what_was_published(lookalike):
 def test_run_goes_on_and_table_prints_what_there_is(lookalike, tmp_path):
     first = lookalike("study", "run", "proxynca_pp/table7", *TOY, "--rows=-scale", "--out", tmp_path)
     assert first.code == 0, first.err
-    assert "Measured on photos, protocol honest, selected on validation classes" in first.out
+    assert "Measured on photos, protocol held_out, selected on validation classes" in first.out
     assert "Not the paper's experiment" in first.out
     scores = {file: file.stat().st_mtime_ns for file in tmp_path.glob("runs/*/score.json")}
     both = ("--rows", "-scale,-max", "--out", tmp_path, "--json")

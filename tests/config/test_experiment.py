@@ -51,7 +51,7 @@ def test_unknown_settings_are_refused_with_the_near_miss(assignment, hint):
         ("train.lr=fast", "train.lr is 'fast'"),
         ("train.lr=0", "greater than 0"),
         ("train.mode=slow", "frozen"),
-        ("data.validation_share=1.5", "less than 1"),
+        ("data.validation_fraction=1.5", "less than 1"),
         ("train.epochs", "NAME=VALUE"),
     ],
 )
@@ -74,7 +74,7 @@ def test_two_kinds_of_clipping_exclude_each_other():
 
 @pytest.mark.parametrize(("gpu", "mode"), [(True, "finetune"), (False, "partial")])
 def test_resolving_fills_what_depends_on_the_device(gpu, mode):
-    train = Experiment().resolve(gpu=gpu, picture_size=500, backbone_size=224, pictures=5000).train
+    train = Experiment().resolve(gpu=gpu, short_side=500, backbone_size=224, images=5000).train
     assert train.mode == mode
     assert train.epochs == MODE_DEFAULTS[mode]["epochs"]
     assert None not in (train.lr, train.head_lr, train.proxy_lr, train.precision)
@@ -82,7 +82,7 @@ def test_resolving_fills_what_depends_on_the_device(gpu, mode):
 
 def test_resolving_keeps_what_was_set():
     experiment = Experiment().override(["train.mode=frozen", "train.epochs=7", "data.image_size=64"])
-    resolved = experiment.resolve(gpu=False, picture_size=500, backbone_size=224, pictures=5000)
+    resolved = experiment.resolve(gpu=False, short_side=500, backbone_size=224, images=5000)
     assert (resolved.train.mode, resolved.train.epochs, resolved.data.image_size) == ("frozen", 7, 64)
 
 
@@ -98,7 +98,7 @@ def test_resolving_keeps_what_was_set():
     ],
 )
 def test_input_size_is_near_the_backbones_and_at_most_twice_the_images(gpu, image, size):
-    resolved = Experiment().resolve(gpu=gpu, picture_size=image, backbone_size=224, pictures=5000)
+    resolved = Experiment().resolve(gpu=gpu, short_side=image, backbone_size=224, images=5000)
     assert resolved.data.image_size == resolved.data.resize == size
 
 
@@ -106,12 +106,10 @@ def test_learning_rates_fall_to_zero_by_default():
     assert Experiment().train.schedule.name == "cosine"
 
 
-@pytest.mark.parametrize(("pictures", "dim"), [(5000, 512), (1024, 512), (40, 16), (4, 2)])
-def test_embeddings_are_no_wider_than_few_pictures_can_span(pictures, dim):
+@pytest.mark.parametrize(("images", "dim"), [(5000, 512), (1024, 512), (40, 16), (4, 2)])
+def test_embeddings_are_no_wider_than_few_images_can_span(images, dim):
     assert (
-        Experiment()
-        .resolve(gpu=False, picture_size=64, backbone_size=224, pictures=pictures)
-        .model.embedding_dim
+        Experiment().resolve(gpu=False, short_side=64, backbone_size=224, images=images).model.embedding_dim
         == dim
     )
 

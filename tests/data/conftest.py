@@ -1,4 +1,4 @@
-"""Small pictures and data sets that the data tests share; every test has its own empty cache."""
+"""Small images and data sets that the data tests share; every test has its own empty cache."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +15,8 @@ def cache(tmp_path, monkeypatch) -> Path:
     return folder
 
 
-def save_picture(path: Path, seed: int = 0, size: tuple[int, int] = (12, 10)) -> Path:
-    """A noisy picture; its content depends on `seed`."""
+def save_image(path: Path, seed: int = 0, size: tuple[int, int] = (12, 10)) -> Path:
+    """A noisy image; its content depends on `seed`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
     Image.fromarray(pixels).save(path, "JPEG" if path.suffix == "" else None)
@@ -24,15 +24,15 @@ def save_picture(path: Path, seed: int = 0, size: tuple[int, int] = (12, 10)) ->
 
 
 @pytest.fixture
-def picture() -> Callable[..., Path]:
-    return save_picture
+def image() -> Callable[..., Path]:
+    return save_image
 
 
 @pytest.fixture
 def photos(tmp_path) -> Path:
-    """photos/{ant,bee,cat}/1.jpg.. with 3, 2 and 1 pictures."""
+    """photos/{ant,bee,cat}/1.jpg.. with 3, 2 and 1 images."""
     folder = tmp_path / "photos"
     for c, (name, count) in enumerate((("ant", 3), ("bee", 2), ("cat", 1))):
         for i in range(count):
-            save_picture(folder / name / f"{i + 1}.jpg", seed=10 * c + i)
+            save_image(folder / name / f"{i + 1}.jpg", seed=10 * c + i)
     return folder

@@ -12,7 +12,7 @@ def run(*arguments):
 
 
 def test_add_then_list(photos):
-    assert run("add", "insects", photos) == (0, f"insects: 6 pictures, 3 classes, in {photos}\n")
+    assert run("add", "insects", photos) == (0, f"insects: 6 images, 3 classes, in {photos}\n")
     code, out = run("list")
     assert code == 0
     assert "insects" in out
@@ -31,12 +31,12 @@ def test_check_reports_and_writes_what_is_left(photos, tmp_path):
     assert (tmp_path / "clean.csv").read_text().count("\n") == 6
 
 
-def test_split_shows_the_digest_and_writes_a_file_that_reproduces_it(tmp_path, picture):
+def test_split_shows_the_digest_and_writes_a_file_that_reproduces_it(tmp_path, image):
     for c in range(10):
         for i in range(2):
-            picture(tmp_path / "d" / f"c{c}" / f"{i}.jpg", seed=10 * c + i)
+            image(tmp_path / "d" / f"c{c}" / f"{i}.jpg", seed=10 * c + i)
     code, out = run(
-        "split", tmp_path / "d", "--test-share", 0.3, "--json", "--out", tmp_path / "d" / "split.csv"
+        "split", tmp_path / "d", "--test-fraction", 0.3, "--json", "--out", tmp_path / "d" / "split.csv"
     )
     first = json.loads(out)
     assert code == 0

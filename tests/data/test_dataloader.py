@@ -1,4 +1,4 @@
-"""Pictures come in the order that is asked for, the same from threads and from processes."""
+"""Images come in the order that is asked for, the same from threads and from processes."""
 
 import multiprocessing
 import threading
@@ -11,16 +11,16 @@ from PIL import Image
 
 from lookalike.data.dataloader import (
     AHEAD,
-    PictureLoader,
+    ImageLoader,
     decoding_workers,
     embedding_workers,
+    image_batches,
     in_threads,
-    picture_batches,
 )
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.data.image_io import PictureError
-from lookalike.data.transforms import test_transform, train_transform
+from lookalike.data.image_io import ImageError
+from lookalike.data.transforms import eval_transform, train_transform
 from lookalike.preprocessing import Preprocessing
 
 SIZE = Preprocessing(size=16, resize=16)
@@ -29,7 +29,7 @@ COUNT = 23
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory) -> LabeledImages:
-    folder = tmp_path_factory.mktemp("pictures")
+    folder = tmp_path_factory.mktemp("images")
     draws = np.random.default_rng(0)
     for number in range(COUNT):
         pixels = draws.integers(0, 255, (20, 24, 3), dtype=np.uint8)
@@ -52,7 +52,7 @@ def threads(request):
 def test_batches_are_the_rows_that_were_asked_for(table, workers, slow, rows, threads, monkeypatch):
     monkeypatch.setattr("lookalike.data.dataloader.SLOW", slow)
     dataset = ImageDataset(table, train_transform(SIZE), seed=4)
-    batches = list(PictureLoader(dataset, workers).batches(iter(rows)))
+    batches = list(ImageLoader(dataset, workers).batches(iter(rows)))
     assert len(batches) == len(rows)
     for (images, labels), batch in zip(batches, rows, strict=True):
         assert torch.equal(images, torch.stack([dataset[row][0] for row in batch]))
@@ -62,16 +62,16 @@ def test_batches_are_the_rows_that_were_asked_for(table, workers, slow, rows, th
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("batch_size", [1, 7, COUNT, 100])
-def test_all_pictures_come_once_in_order(table, workers, batch_size):
-    dataset = ImageDataset(table, test_transform(SIZE))
-    batches = list(picture_batches(dataset, batch_size=batch_size, workers=workers))
+def test_all_images_come_once_in_order(table, workers, batch_size):
+    dataset = ImageDataset(table, eval_transform(SIZE))
+    batches = list(image_batches(dataset, batch_size=batch_size, workers=workers))
     assert torch.equal(torch.cat(batches), torch.stack([dataset[row][0] for row in range(COUNT)]))
     assert {len(images) for images in batches[:-1]} <= {batch_size}
     assert not multiprocessing.active_children()
 
 
 @pytest.mark.parametrize(("slow", "where"), [(0.0, {"main", "pool"}), (9.0, {"main"})])
-def test_threads_decode_when_a_picture_takes_long(table, slow, where, monkeypatch):
+def test_threads_decode_when_an_image_takes_long(table, slow, where, monkeypatch):
     monkeypatch.setattr("lookalike.data.dataloader.SLOW", slow)
     seen = set()
 
@@ -80,16 +80,16 @@ def test_threads_decode_when_a_picture_takes_long(table, slow, where, monkeypatc
             seen.add("main" if threading.current_thread() is threading.main_thread() else "pool")
             return super().__getitem__(row)
 
-    list(picture_batches(Watched(table, test_transform(SIZE)), batch_size=8, workers=0))
+    list(image_batches(Watched(table, eval_transform(SIZE)), batch_size=8, workers=0))
     assert seen == where
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_broken_picture_is_named_in_one_line(table, workers, tmp_path):
+def test_a_broken_image_is_named_in_one_line(table, workers, tmp_path):
     (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and then nothing")
     broken = LabeledImages(tmp_path, ("broken.png",), np.zeros(1, dtype=np.int64), ("a",))
-    with pytest.raises(PictureError, match=r"broken\.png") as caught:
-        list(picture_batches(ImageDataset(broken, test_transform(SIZE)), batch_size=4, workers=workers))
+    with pytest.raises(ImageError, match=r"broken\.png") as caught:
+        list(image_batches(ImageDataset(broken, eval_transform(SIZE)), batch_size=4, workers=workers))
     assert "\n" not in str(caught.value)
 
 

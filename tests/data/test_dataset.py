@@ -12,7 +12,7 @@ from lookalike.errors import ArgumentError, DataError
 def table(labels, *, names=None, split=None, role=None, coarse=()):
     count = max(labels) + 1
     return LabeledImages(
-        Path("/pictures"),
+        Path("/images"),
         tuple(f"{c}/{i}.jpg" for i, c in enumerate(labels)),
         np.array(labels),
         names or tuple(f"class {c}" for c in range(count)),
@@ -29,7 +29,7 @@ def test_labels_of_any_integer_type_become_int64(dtype):
     assert made.labels.tolist() == [1, 0]
 
 
-def test_a_label_outside_the_classes_is_refused_with_the_picture():
+def test_a_label_outside_the_classes_is_refused_with_the_image():
     with pytest.raises(DataError, match=r"label 2 of b\.jpg is not in 0\.\.1"):
         LabeledImages(Path(), ("a.jpg", "b.jpg"), np.array([0, 2]), ("x", "y"))
 

@@ -49,7 +49,7 @@ def sha256(file):
 @pytest.mark.parametrize("with_checksum", [True, False])
 def test_an_address_is_fetched_added_and_the_archive_goes(address, archive, cache, with_checksum):
     entry = add_dataset("insects", [address], checksum=sha256(archive) if with_checksum else None)
-    assert (entry.pictures, entry.classes) == (6, 3)
+    assert (entry.images, entry.classes) == (6, 3)
     assert len(read("insects")) == 6
     assert list((cache / "downloads").iterdir()) == []
 

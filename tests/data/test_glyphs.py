@@ -13,7 +13,7 @@ def characters():
 
 @pytest.fixture(scope="module")
 def drawn(characters, tmp_path_factory):
-    """The data set with two pictures a class."""
+    """The data set with two images a class."""
     return glyphs.draw_glyphs(tmp_path_factory.mktemp("glyphs"), per_class=2)
 
 
@@ -50,7 +50,7 @@ def test_no_face_draws_a_replacement_box(characters):
             assert not np.array_equal(np.asarray(glyphs._mask(character.code, face)), boxes[face])
 
 
-def test_pictures_are_ordinary_files_and_the_test_characters_unseen(drawn):
+def test_images_are_ordinary_files_and_the_test_characters_unseen(drawn):
     assert len(drawn) == 2 * drawn.num_classes
     with Image.open(drawn.file(0)) as image:
         assert (image.size, image.mode, image.format) == ((96, 96), "RGB", "JPEG")
@@ -64,14 +64,14 @@ def test_pictures_are_ordinary_files_and_the_test_characters_unseen(drawn):
 def test_the_same_seed_draws_the_same_pixels(characters):
     for character in (characters[0], characters[100]):
         one, again, other = (
-            [np.asarray(image) for image in glyphs.pictures_of(character, seed, 2)] for seed in (0, 0, 1)
+            [np.asarray(image) for image in glyphs.images_of(character, seed, 2)] for seed in (0, 0, 1)
         )
         assert np.array_equal(one, again)
         assert not np.array_equal(one, other)
         assert not np.array_equal(one[0], one[1])
 
 
-def test_every_picture_shows_a_letter(drawn):
+def test_every_image_shows_a_letter(drawn):
     for i in range(0, len(drawn), 7):
         with Image.open(drawn.file(i)) as image:
             gray = np.asarray(image.convert("L"), np.float32)

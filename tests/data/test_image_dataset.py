@@ -9,9 +9,9 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.data.image_io import open_image, picture_size, thumbnail_base64, to_tensor
+from lookalike.data.image_io import image_size, open_image, thumbnail_base64, to_tensor
 from lookalike.data.readers.folder import read_class_folders
-from lookalike.data.transforms import test_transform as fixed_transform
+from lookalike.data.transforms import eval_transform as fixed_transform
 from lookalike.data.transforms import train_transform
 from lookalike.errors import DataError
 from lookalike.preprocessing import Preprocessing
@@ -58,7 +58,7 @@ def test_every_orientation_is_turned_upright(tmp_path, orientation, top_left, to
         else {}
     )
     image = opened(tmp_path, corners(), name, exif=exif, **how)
-    assert image.size == picture_size(tmp_path / name) == size
+    assert image.size == image_size(tmp_path / name) == size
     assert np.abs(np.subtract(image.getpixel((0, 0)), top_left)).max() < 40
     assert np.abs(np.subtract(image.getpixel((size[0] - 1, 0)), top_right)).max() < 40
 
@@ -106,7 +106,7 @@ def test_broken_files_are_named(tmp_path):
     files = {
         "half.jpg": (whole.getvalue()[: len(whole.getvalue()) // 2], "cannot be decoded"),
         "empty.jpg": (b"", "the file is empty"),
-        "text.jpg": (b"<html>not found</html>", "not a picture"),
+        "text.jpg": (b"<html>not found</html>", "not an image"),
         "phone.heic": (heic, "convert them to JPEG"),
     }
     for name, (content, message) in files.items():
@@ -117,9 +117,9 @@ def test_broken_files_are_named(tmp_path):
         open_image(tmp_path / "gone.jpg")
 
 
-def test_odd_paths_open(tmp_path, picture):
+def test_odd_paths_open(tmp_path, image):
     for name in ("фото/кот 1.jpg", "e\u0301.jpg", "\u00e9.jpg", 'quo"te.jpg', "new\nline.jpg", "no_suffix"):
-        assert open_image(picture(tmp_path / name)).size == (12, 10)
+        assert open_image(image(tmp_path / name)).size == (12, 10)
 
 
 def test_a_large_jpeg_may_be_decoded_small_but_never_too_small(tmp_path):
@@ -134,10 +134,10 @@ def test_a_large_jpeg_may_be_decoded_small_but_never_too_small(tmp_path):
     assert open_image(path, at_least=(150, 200)).size == (300, 400)
 
 
-def test_a_size_needs_a_picture(tmp_path):
-    (tmp_path / "a.jpg").write_bytes(b"no picture")
-    with pytest.raises(DataError, match=r"a\.jpg: cannot be read as a picture"):
-        picture_size(tmp_path / "a.jpg")
+def test_a_size_needs_an_image(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(b"no image")
+    with pytest.raises(DataError, match=r"a\.jpg: cannot be read as an image"):
+        image_size(tmp_path / "a.jpg")
 
 
 def test_tensor_is_channels_first_and_mirrors():
@@ -193,7 +193,7 @@ def test_transforms_can_be_sent_to_other_processes():
         assert pickle.loads(pickle.dumps(transform)).preprocessing == Preprocessing()
 
 
-def test_thumbnail_is_a_small_jpeg(tmp_path, picture):
-    text = thumbnail_base64(picture(tmp_path / "a.jpg", size=(400, 100)), 96)
+def test_thumbnail_is_a_small_jpeg(tmp_path, image):
+    text = thumbnail_base64(image(tmp_path / "a.jpg", size=(400, 100)), 96)
     image = Image.open(io.BytesIO(base64.b64decode(text)))
     assert (image.format, image.size) == ("JPEG", (96, 24))

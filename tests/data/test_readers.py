@@ -39,32 +39,32 @@ class TestFolder:
         assert describe(table) == PHOTOS
         assert (table.name, table.split, table.root) == ("photos", None, photos)
 
-    def test_nested_folders_are_one_class_each(self, tmp_path, picture):
+    def test_nested_folders_are_one_class_each(self, tmp_path, image):
         for path in ("birds/owl/1.jpg", "birds/hawk/1.jpg", "birds/2.jpg", "cats/1.jpg"):
-            picture(tmp_path / "d" / path)
+            image(tmp_path / "d" / path)
         assert read(tmp_path / "d").class_names == ("birds", "birds/hawk", "birds/owl", "cats")
 
-    def test_classes_and_files_count_naturally(self, tmp_path, picture):
+    def test_classes_and_files_count_naturally(self, tmp_path, image):
         for path in ("10/b10.jpg", "9/a.jpg", "10/b9.jpg"):
-            picture(tmp_path / "d" / path)
+            image(tmp_path / "d" / path)
         table = read(tmp_path / "d")
         assert table.class_names == ("9", "10")
         assert table.paths == ("9/a.jpg", "10/b9.jpg", "10/b10.jpg")
 
-    def test_train_and_test_folders_are_the_split(self, tmp_path, picture):
+    def test_train_and_test_folders_are_the_split(self, tmp_path, image):
         for path in ("Train/a/1.jpg", "Train/b/1.jpg", "val/c/1.jpg", "test/d/1.jpg"):
-            picture(tmp_path / "d" / path)
+            image(tmp_path / "d" / path)
         table = read(tmp_path / "d")
         assert table.class_names == ("a", "b", "c", "d")
         assert table.split.tolist() == ["test", "train", "train", "validation"]
 
-    def test_a_class_called_test_beside_others_is_a_class(self, tmp_path, picture):
+    def test_a_class_called_test_beside_others_is_a_class(self, tmp_path, image):
         for path in ("test/1.jpg", "crash/1.jpg"):
-            picture(tmp_path / "d" / path)
+            image(tmp_path / "d" / path)
         table = read(tmp_path / "d")
         assert (table.class_names, table.split) == (("crash", "test"), None)
 
-    def test_litter_is_ignored_and_odd_suffixes_count(self, photos, picture):
+    def test_litter_is_ignored_and_odd_suffixes_count(self, photos, image):
         for name in ("._1.jpg", ".DS_Store", "Thumbs.db", "notes.txt", "@eaDir/1.jpg", ".hidden/1.jpg"):
             (photos / "ant" / name).parent.mkdir(exist_ok=True)
             (photos / "ant" / name).write_bytes(b"\xff\xd8\xff")
@@ -72,18 +72,18 @@ class TestFolder:
         (photos / "__MACOSX" / "x" / "1.jpg").touch()
         assert describe(read(photos)) == PHOTOS
         for name in ("4.JPEG", "5.JPG", "6.jfif", "7.webp", "8"):
-            picture(photos / "ant" / "x.jpg").rename(photos / "ant" / name)
-        (photos / "ant" / "README").write_text("no picture")
+            image(photos / "ant" / "x.jpg").rename(photos / "ant" / name)
+        (photos / "ant" / "README").write_text("no image")
         assert len(read(photos)) == 11
 
-    def test_folders_without_use_say_what_to_do(self, tmp_path, picture):
-        with pytest.raises(DataError, match="holds no pictures; expected"):
+    def test_folders_without_use_say_what_to_do(self, tmp_path, image):
+        with pytest.raises(DataError, match="holds no images; expected"):
             read(tmp_path)
-        picture(tmp_path / "d" / "only" / "1.jpg")
-        with pytest.raises(DataError, match="all 1 pictures are of one class, 'only'"):
+        image(tmp_path / "d" / "only" / "1.jpg")
+        with pytest.raises(DataError, match="all 1 images are of one class, 'only'"):
             read(tmp_path / "d")
-        picture(tmp_path / "d" / "loose.jpg")
-        with pytest.raises(DataError, match=r"1 pictures lie outside class folders, first loose\.jpg"):
+        image(tmp_path / "d" / "loose.jpg")
+        with pytest.raises(DataError, match=r"1 images lie outside class folders, first loose\.jpg"):
             read(tmp_path / "d")
         assert read(tmp_path / "d", labeled=False).class_names == (".", "only")
 
@@ -92,9 +92,9 @@ class TestFolder:
         with pytest.raises(FileError, match="reached twice through links"):
             read(photos)
 
-    def test_names_beyond_ascii(self, tmp_path, picture):
+    def test_names_beyond_ascii(self, tmp_path, image):
         for path in ("фото/кот 1.jpg", "e\u0301/1.jpg", 'quo"te/new\nline.jpg'):
-            picture(tmp_path / "d" / path)
+            image(tmp_path / "d" / path)
         table = read(tmp_path / "d")
         assert all(table.file(i).is_file() for i in range(3))
 
@@ -148,10 +148,10 @@ class TestTable:
         moved = file.rename(tmp_path / "elsewhere.csv")
         assert read(moved).file(0) == photos / "ant/1.jpg"
 
-    def test_quoted_paths(self, tmp_path, picture):
+    def test_quoted_paths(self, tmp_path, image):
         names = ["a,b.jpg", 'quo"te.jpg', "new\nline.jpg"]
         for name in names:
-            picture(tmp_path / "d" / name)
+            image(tmp_path / "d" / name)
         pl.DataFrame({"path": names, "label": ["x", "y", "y"]}).write_csv(tmp_path / "d" / "t.csv")
         assert list(read(tmp_path / "d" / "t.csv").paths) == names
 
@@ -165,7 +165,7 @@ class TestTable:
             ),
             (
                 {"path": ["ant/1.jpg", "a", "b", "c", "d", "e"]},
-                "5 of 6 pictures are missing .* first a; correct",
+                "5 of 6 images are missing .* first a; correct",
             ),
             ({"label": [0, 1, 2, -1, 2, 2]}, r"row 4 \(bee/1\.jpg\) has label -1; negative labels"),
             ({"split": ["train"] * 5 + ["dev"]}, "row 6 has split 'dev'; expected train"),
@@ -173,7 +173,7 @@ class TestTable:
             ({"is_query": [False] * 6, "is_gallery": [False] * 6}, "row 1 is neither query nor gallery"),
             ({"is_query": ["maybe"] * 6, "is_gallery": [True] * 6}, "row 1 has is_query 'maybe'"),
             ({"coarse": ["x", "x", "y", "z", "z", "z"]}, "row 3 puts class 'ant' into coarse 'y'"),
-            ({"label": ["one"] * 6}, "all 6 pictures are of one class, 'one'"),
+            ({"label": ["one"] * 6}, "all 6 images are of one class, 'one'"),
         ],
     )
     def test_a_bad_row_is_named(self, photos, columns, message):
@@ -281,11 +281,11 @@ def test_unknown_layout(photos):
         read(photos, layout="cars196")
 
 
-def test_the_table_in_the_documentation_can_be_read(tmp_path, picture):
+def test_the_table_in_the_documentation_can_be_read(tmp_path, image):
     page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
     (tmp_path / "parts.csv").write_text(page.split("```\n")[1], encoding="utf-8")
     for name in ("img/1.jpg", "img/2.jpg"):
-        picture(tmp_path / name)
+        image(tmp_path / name)
     table = read(tmp_path / "parts.csv")
     assert describe(table) == [("img/1.jpg", "A-17"), ("img/2.jpg", "B-2")]
     assert table.splits() == ("train", "test")

@@ -1,4 +1,4 @@
-"""Published data sets in their true layouts; pictures are empty files where there are none at hand."""
+"""Published data sets in their true layouts; images are empty files where there are none at hand."""
 
 import tarfile
 import zipfile
@@ -66,7 +66,7 @@ class TestCars196:
         assert table.paths[0] == "cars_train/00001.jpg"
         touch(root, [f"cars_train/cars_train/{name}" for name in train["fname"][:-1]])
         with pytest.raises(
-            DataError, match=r"8,042 of 16,185 pictures are missing below .* first cars_train/cars_train"
+            DataError, match=r"8,042 of 16,185 images are missing below .* first cars_train/cars_train"
         ):
             read(root)
         (root / "cars_test" / "cars_test").mkdir(parents=True)
@@ -76,7 +76,7 @@ class TestCars196:
         rows = np.array([("a.jpg", 1), ("b.jpg", 99)], dtype=[("relative_im_path", "O"), ("class", "O")])
         names = np.array([f"car {i}" for i in range(196)], dtype=object)
         scipy.io.savemat(tmp_path / "cars_annos.mat", {"annotations": rows, "class_names": names})
-        with pytest.raises(DataError, match=r"1 training pictures instead of 8,054 \(8,053 missing\)"):
+        with pytest.raises(DataError, match=r"1 training images instead of 8,054 \(8,053 missing\)"):
             read(tmp_path)
         assert read(tmp_path, verify=False).split.tolist() == ["train", "test"]
 
@@ -91,7 +91,7 @@ class TestCub200:
 
     @pytest.fixture
     def tree(self, official, tmp_path):
-        """The archive's folder, with empty pictures."""
+        """The archive's folder, with empty images."""
         root = tmp_path / "CUB_200_2011"
         lines = (official / "CUB_200_2011" / "images.txt").read_text().splitlines()
         touch(root / "images", [line.split()[1] for line in lines])
@@ -104,13 +104,13 @@ class TestCub200:
         assert len(read(tree.parent)) == 11788
         gone = next((tree / "images" / table.class_names[150]).iterdir())
         gone.unlink()
-        with pytest.raises(DataError, match=r"cub200: 5,923 test pictures instead of 5,924 \(1 missing\)"):
+        with pytest.raises(DataError, match=r"cub200: 5,923 test images instead of 5,924 \(1 missing\)"):
             read(tree)
 
     def test_the_older_edition_is_refused(self, tmp_path):
         first = "001.Black_footed_Albatross"
         touch(tmp_path / "images", [f"{first}/{i}.jpg" for i in range(3)] + ["002.Laysan_Albatross/1.jpg"])
-        with pytest.raises(DataError, match="4 training pictures instead of 5,864"):
+        with pytest.raises(DataError, match="4 training images instead of 5,864"):
             read(tmp_path)
         (tmp_path / "lists").mkdir()
         with pytest.raises(DataError, match="this is CUB-200-2010"):
@@ -125,7 +125,7 @@ class TestInShop:
         assert (len(test.queries()), len(test.gallery())) == (14218, 12612)
         asked, found = (set(test.labels[rows].tolist()) for rows in (test.queries(), test.gallery()))
         assert asked == found
-        with pytest.raises(DataError, match=r"52,712 of 52,712 pictures are missing .* unpack img\.zip"):
+        with pytest.raises(DataError, match=r"52,712 of 52,712 images are missing .* unpack img\.zip"):
             read(official / "In-Shop")
 
 
@@ -142,10 +142,10 @@ class TestStanfordOnlineProducts:
         """As many rows and classes as published."""
         kinds = [f"kind{k}_final" for k in range(12)]
 
-        def rows(pictures, classes, first):
+        def rows(images, classes, first):
             return [
                 (first + i % classes, i % classes % 12 + 1, f"{kinds[i % classes % 12]}/{first}_{i}.JPG")
-                for i in range(pictures)
+                for i in range(images)
             ]
 
         return rows(59551, 11318, 1), rows(60502, 11316, 11319)
@@ -153,7 +153,7 @@ class TestStanfordOnlineProducts:
     def test_counts_classes_and_super_classes(self, tmp_path):
         train, test = self.made_up()
         self.write(tmp_path, train, test)
-        with pytest.raises(DataError, match="120,053 of 120,053 pictures are missing"):
+        with pytest.raises(DataError, match="120,053 of 120,053 images are missing"):
             read(tmp_path)
         table = read(tmp_path, verify=False)
         assert (table.part("train").num_classes, table.part("test").num_classes) == (11318, 11316)
@@ -164,7 +164,7 @@ class TestStanfordOnlineProducts:
         self.write(tmp_path, [(1, 1, "bicycle_final/a.JPG")], [(2, 2, "mug_final/b.JPG")])
         table = read(tmp_path, verify=False)
         assert table.coarse[0].class_names == ("bicycle", "mug")
-        with pytest.raises(DataError, match=r"sop: 1 training pictures instead of 59,551 \(59,550 missing\)"):
+        with pytest.raises(DataError, match=r"sop: 1 training images instead of 59,551 \(59,550 missing\)"):
             read(tmp_path)
         (tmp_path / "Ebay_train.txt").write_text(self.HEADER + "1 x\n")
         with pytest.raises(DataError, match=r"Ebay_train\.txt: line 2 is not"):
@@ -184,7 +184,7 @@ class TestINaturalist:
 
     def test_species_super_classes_and_counts(self, tree):
         with pytest.raises(
-            DataError, match=r"inaturalist: 5 pictures instead of 461,939 .*; 4 species instead of 8,142"
+            DataError, match=r"inaturalist: 5 images instead of 461,939 .*; 4 species instead of 8,142"
         ):
             read(tree)
         table = read(tree, verify=False)
@@ -236,7 +236,7 @@ class TestOmniglot:
         image = open_image(table.file(0))
         assert (image.mode, image.size) == ("RGB", (105, 105))
         next((tmp_path / "both/images_background").rglob("*.png")).unlink()
-        with pytest.raises(DataError, match="19,279 pictures instead of 19,280"):
+        with pytest.raises(DataError, match="19,279 images instead of 19,280"):
             read(tmp_path / "both")
 
 

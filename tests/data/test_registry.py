@@ -15,10 +15,10 @@ def test_an_archive_is_unpacked_checked_and_named(photos, tmp_path):
     entry = add_dataset("insects", [tmp_path / "x.zip"])
     (tmp_path / "x.zip").unlink()
     table = read("insects")
-    assert (entry.pictures, entry.classes, entry.digest) == (6, 3, table.digest())
+    assert (entry.images, entry.classes, entry.digest) == (6, 3, table.digest())
     row = next(r for r in known_datasets() if r["name"] == "insects")
     assert row["state"] == "added"
-    assert "6 pictures, 3 classes" in row["about"]
+    assert "6 images, 3 classes" in row["about"]
 
 
 def test_several_archives_are_laid_over_each_other(photos, tmp_path):

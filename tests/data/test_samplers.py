@@ -38,8 +38,8 @@ def test_balanced_batches_obey_their_laws(shape, epoch):
         assert set(drawn.values()) == {per_class}
         assert len(drawn) == classes
         for c in drawn:
-            pictures = [i for i in batch if labels[i] == c]
-            assert len(set(pictures)) == min(per_class, sizes[c])
+            images = [i for i in batch if labels[i] == c]
+            assert len(set(images)) == min(per_class, sizes[c])
     assert {i for batch in batches for i in batch} == set(range(len(labels)))
     drawn = np.bincount([labels[i] for batch in batches for i in batch], minlength=max(labels) + 1)
     assert drawn.tolist() == sampler.plan().tolist()
@@ -47,7 +47,7 @@ def test_balanced_batches_obey_their_laws(shape, epoch):
 
 def test_even_weighting_makes_draws_equal_where_it_can():
     plan = BalancedBatches(LONG_TAIL, classes=8, per_class=2).plan()
-    assert plan[0] == 70  # its 70 pictures need 35 appearances, one in each of 35 batches
+    assert plan[0] == 70  # its 70 images need 35 appearances, one in each of 35 batches
     assert set(plan[1:].tolist()) == {24, 26}  # (35 * 8 - 35) / 20 = 12.25 appearances
 
 
@@ -123,7 +123,7 @@ class TestBoth:
         np.testing.assert_allclose(drawn / 200, sampler.plan(), rtol=0.05)
 
 
-def test_random_batches_use_each_picture_once_and_end_on_no_tiny_batch():
+def test_random_batches_use_each_image_once_and_end_on_no_tiny_batch():
     batches = list(RandomBatches(list(range(101)), batch_size=10))
     assert sorted(i for batch in batches for i in batch) == list(range(101))
     assert {len(batch) for batch in batches} == {9, 10}
@@ -151,7 +151,7 @@ def test_impossible_requests_say_what_would_work():
         BalancedBatches(five, classes=5, per_class=4, world_size=2)
     with pytest.raises(ArgumentError, match="use batch_size 40 or less"):
         RandomBatches(five, batch_size=180, drop_last=True)
-    with pytest.raises(ArgumentError, match="label -1 of picture 1 is below 0"):
+    with pytest.raises(ArgumentError, match="label -1 of image 1 is below 0"):
         RandomBatches([0, -1], batch_size=1)
 
 

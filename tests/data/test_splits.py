@@ -12,7 +12,7 @@ from lookalike.data.splits import (
     half_split,
     hold_out_classes,
     named_split,
-    three_way,
+    three_way_split,
     two_stage_halves,
 )
 from lookalike.errors import ArgumentError, DataError
@@ -49,10 +49,10 @@ def test_held_classes_do_not_depend_on_the_order_of_the_files():
     assert len(names) == 1
 
 
-def test_too_few_classes_or_pictures_to_hold_out():
+def test_too_few_classes_or_images_to_hold_out():
     with pytest.raises(DataError, match="3 classes; holding out classes needs at least 4"):
         hold_out_classes(table(3))
-    with pytest.raises(DataError, match="none of the 2 held-out classes has two pictures"):
+    with pytest.raises(DataError, match="none of the 2 held-out classes has two images"):
         hold_out_classes(table(8, per_class=1))
     with pytest.raises(ArgumentError, match="share of held-out classes is 1"):
         hold_out_classes(table(8), 1)
@@ -121,28 +121,28 @@ def test_named_split_is_taken_and_must_be_disjoint():
 
 
 def test_three_way_without_a_named_split_holds_out_twice():
-    parts = three_way(table(40), test_share=0.25, validation_share=0.2)
-    sizes = [p.num_classes for p in (parts.train, parts.validation, parts.test, parts.fit)]
+    split = three_way_split(table(40), test_fraction=0.25, validation_fraction=0.2)
+    sizes = [p.num_classes for p in (split.train, split.validation, split.test, split.trainval)]
     assert sizes == [24, 6, 10, 30]
-    assert parts.source == "hold_out"
+    assert split.source == "hold_out"
 
 
 def test_three_way_with_a_named_test_takes_validation_from_training():
-    parts = three_way(table(20, 2, ["train"] * 20 + ["test"] * 20), validation_share=0.2)
-    assert numbers(parts.test) == list(range(10, 20))
-    assert (parts.train.num_classes, parts.validation.num_classes) == (8, 2)
-    assert parts.source == "named"
+    split = three_way_split(table(20, 2, ["train"] * 20 + ["test"] * 20), validation_fraction=0.2)
+    assert numbers(split.test) == list(range(10, 20))
+    assert (split.train.num_classes, split.validation.num_classes) == (8, 2)
+    assert split.source == "named"
 
 
 def test_three_way_with_all_parts_named():
     words = ["train"] * 4 + ["validation"] * 4 + ["test"] * 4
-    parts = three_way(table(6, 2, words))
-    assert [numbers(p) for p in (parts.train, parts.validation, parts.test)] == [[0, 1], [2, 3], [4, 5]]
-    assert numbers(parts.fit) == [0, 1, 2, 3]
+    split = three_way_split(table(6, 2, words))
+    assert [numbers(p) for p in (split.train, split.validation, split.test)] == [[0, 1], [2, 3], [4, 5]]
+    assert numbers(split.trainval) == [0, 1, 2, 3]
 
 
 def test_three_way_of_a_classification_split():
     shared = table(12, 2, ["train", "test"] * 12)
     with pytest.raises(DataError, match=r"data\.split=hold_out"):
-        three_way(shared)
-    assert three_way(shared, source="hold_out").source == "hold_out"
+        three_way_split(shared)
+    assert three_way_split(shared, source="hold_out").source == "hold_out"

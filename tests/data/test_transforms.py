@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision.transforms import v2
 
+from lookalike.data.transforms import eval_transform as fixed_transform
 from lookalike.data.transforms import random_box, train_transform
-from lookalike.data.transforms import test_transform as fixed_transform
 from lookalike.errors import ArgumentError
 from lookalike.preprocessing import Preprocessing
 
@@ -34,7 +34,7 @@ def test_agrees_with_torchvision(size, square, interpolation):
     assert torch.equal(ours, theirs)
 
 
-def test_a_picture_of_the_right_size_passes_untouched():
+def test_an_image_of_the_right_size_passes_untouched():
     image = noise(20, 20)
     result = fixed_transform(Preprocessing(size=20, resize=20))(image)
     assert np.array_equal(result.permute(1, 2, 0).numpy(), np.asarray(image))
@@ -49,7 +49,7 @@ def test_extreme_shapes_still_give_the_size(size):
 
 
 @given(st.integers(1, 90), st.integers(1, 90), st.integers(0, 10))
-def test_random_boxes_lie_inside_the_picture(width, height, seed):
+def test_random_boxes_lie_inside_the_image(width, height, seed):
     box = random_box((width, height), (0.1, 1.0), (0.5, 2.0), np.random.default_rng(seed))
     assert 0 <= box[0] < box[2] <= width
     assert 0 <= box[1] < box[3] <= height
@@ -68,7 +68,7 @@ def test_random_boxes_cover_scale_and_ratio_evenly():
     assert abs(centers.mean() - 500) < 12
 
 
-def test_the_whole_picture_is_mirrored_or_not():
+def test_the_whole_image_is_mirrored_or_not():
     image = noise(12, 12)
     transform = train_transform(Preprocessing(size=12, resize=12), scale=(1, 1), ratio=(1, 1))
     plain = torch.from_numpy(np.array(image)).permute(2, 0, 1)

@@ -11,7 +11,7 @@ from lookalike.data.validate import _near_pairs, check_data, without
 
 
 @pytest.fixture
-def troubled(tmp_path, picture):
+def troubled(tmp_path, image):
     """train/{ant,bee,cat}, test/{dog,ant}: one of every trouble."""
     root = tmp_path / "d"
     smooth = np.add.outer(np.arange(60), 3 * np.arange(80)) % 251
@@ -33,8 +33,8 @@ def troubled(tmp_path, picture):
     shutil.copy(root / "train/bee/2.jpg", root / "test/dog/exact.jpg")
     open_image(root / "train/ant/2.jpg").resize((120, 90)).save(root / "test/dog/again.png")
     (root / "test/dog/half.jpg").write_bytes((root / "test/dog/1.jpg").read_bytes()[:400])
-    picture(root / "train/cat/only.jpg", seed=99)
-    picture(root / "test/ant/9.jpg", seed=98)
+    image(root / "train/cat/only.jpg", seed=99)
+    image(root / "test/ant/9.jpg", seed=98)
     return read(root)
 
 
@@ -52,19 +52,19 @@ def test_every_trouble_is_found_in_one_pass(troubled):
     assert report.shared_classes == ["ant"]
     assert report.lone == ["cat"]
     assert report.parts == {"train": 7, "test": 6}
-    assert (report.pictures, report.classes, report.clean) == (13, 4, False)
+    assert (report.images, report.classes, report.clean) == (13, 4, False)
 
 
 def test_the_report_is_text_and_json(troubled):
     report = check_data(troubled)
     text = "\n".join(report.lines())
     for words in (
-        "13 pictures, 4 classes (1 to 5, median 3.5 pictures each)",
+        "13 images, 4 classes (1 to 5, median 3.5 images each)",
         "split: train 7, test 6",
         "1 files cannot be read",
-        "2 test pictures are also in another part",
-        "1 classes have one picture",
-        "7 pictures should go",
+        "2 test images are also in another part",
+        "1 classes have one image",
+        "7 images should go",
     ):
         assert words in text
     assert json.loads(json.dumps(report.to_dict()))["leaks"] == report.leaks

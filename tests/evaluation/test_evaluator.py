@@ -78,9 +78,9 @@ def test_expected_order_of_ties_equals_the_mean_over_all_orders(data):
 
 
 def test_a_copy_of_the_query_is_not_the_query():
-    """Each picture stored three times with labels 0, 0, 1: the right copy is found, the own row never."""
-    picture = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
-    rows = np.repeat(picture, 3, axis=0)
+    """Each image stored three times with labels 0, 0, 1: the right copy is found, the own row never."""
+    image = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
+    rows = np.repeat(image, 3, axis=0)
     labels = np.array([[2 * i, 2 * i, 2 * i + 1] for i in range(4)]).ravel()
     worst = evaluate(rows, labels, ks=(1, 2), ties="pessimistic")
     best = evaluate(rows, labels, ks=(1, 2), ties="optimistic")

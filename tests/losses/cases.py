@@ -76,5 +76,5 @@ def problem(
     embeddings = torch.randn(len(labels), DIM, generator=g, dtype=torch.float64).to(dtype)
     maps = torch.randn(len(labels), CHANNELS, 2, 2, generator=g, dtype=torch.float64).to(dtype)
     call(loss.train(), embeddings, labels, maps)
-    loss.take_replaced()
+    loss.pop_reset_parameters()
     return Problem(loss.eval(), embeddings, labels, maps)

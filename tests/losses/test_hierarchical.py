@@ -106,7 +106,7 @@ def test_groups_are_renewed_every_so_many_iterations_and_only_in_training():
     replaced = []
     for step in range(7):
         loss(*batch(step))
-        taken = loss.take_replaced()
+        taken = loss.pop_reset_parameters()
         assert all(parameter is loss.levels[1].proxies for parameter in taken)
         replaced.append(len(taken))
     assert replaced == [1, 0, 0, 1, 0, 0, 1]
@@ -114,7 +114,7 @@ def test_groups_are_renewed_every_so_many_iterations_and_only_in_training():
     state = copy.deepcopy(loss.state_dict())
     for step in range(4):
         loss(*batch(step))
-    assert loss.take_replaced() == []
+    assert loss.pop_reset_parameters() == []
     assert all(torch.equal(state[name], tensor) for name, tensor in loss.state_dict().items())
 
 
@@ -122,7 +122,7 @@ def test_groups_are_renewed_every_so_many_iterations_and_only_in_training():
 def test_only_free_proxies_are_reported_as_replaced(mode):
     loss = loss_of(coarse_mode=mode)
     loss(*batch())
-    assert loss.take_replaced() == []
+    assert loss.pop_reset_parameters() == []
 
 
 def test_before_the_first_clustering_only_classes_count():
@@ -153,11 +153,11 @@ def test_a_given_hierarchy_is_kept():
     loss = loss_of(pairs_of_classes(), parents=parents, coarse=None, update_every=1)
     assert loss.groups() == parents
     loss(*batch())
-    assert len(loss.take_replaced()) == 1
+    assert len(loss.pop_reset_parameters()) == 1
     loss.levels[1].proxies.data += 1
     trained = loss.levels[1].proxies.detach().clone()
     loss(*batch())
-    assert loss.take_replaced() == []
+    assert loss.pop_reset_parameters() == []
     assert torch.equal(loss.levels[1].proxies, trained)
     assert loss.groups() == parents
 

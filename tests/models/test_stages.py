@@ -12,7 +12,7 @@ from lookalike.models import BACKBONES, build_embedder
 from lookalike.models.backbones import create, describe
 from lookalike.models.stages import RULES, drop_head, stages_of
 
-FAMILIES = {  # timm model -> size of the test pictures
+FAMILIES = {  # timm model -> size of the test images
     "tf_efficientnet_lite0": 64,
     "efficientnet_b0": 64,
     "resnet18": 64,
@@ -29,7 +29,7 @@ FAMILIES = {  # timm model -> size of the test pictures
 }
 
 
-def pictures(size, count=2):
+def images(size, count=2):
     generator = torch.Generator().manual_seed(0)
     return torch.randint(0, 256, (count, 3, size, size), dtype=torch.uint8, generator=generator)
 
@@ -74,10 +74,10 @@ def test_the_table_tells_the_truth(name):
     embedder = build_embedder(name, weights="none", size=96, embedding_dim=4).eval()
     costs = embedder.stage_costs()
     with torch.no_grad():
-        maps = embedder.feature_maps(pictures(96, 1))
+        maps = embedder.feature_maps(images(96, 1))
     assert maps.shape[1] == entry.channels
     assert sum(cost.parameters for cost in costs) == sum(p.numel() for p in embedder.backbone.parameters())
-    assert embedder.default_cut() in range(1, len(costs))
+    assert embedder.default_frozen_stages() in range(1, len(costs))
     if entry.source == "timm":
         facts = timm.get_pretrained_cfg(name)
         own = entry.preprocessing
@@ -91,15 +91,15 @@ def test_the_table_tells_the_truth(name):
 def test_any_cut_gives_the_same_embedding(name):
     embedder = tiny(name)
     with torch.no_grad():
-        whole = embedder(pictures(64))
+        whole = embedder(images(64))
         for cut in range(len(embedder.stages) + 1):
-            activations = embedder.stem_until(cut)(pictures(64))
-            assert torch.equal(embedder.embed_maps(embedder.head_from(cut)(activations)), whole)
+            activations = embedder.frozen_part(cut)(images(64))
+            assert torch.equal(embedder.embed_maps(embedder.trainable_stages(cut)(activations)), whole)
 
 
 def test_freezing_a_stem_freezes_the_backbones_own_parameters():
     embedder = tiny("vit_tiny_patch16_224")
-    embedder.stem_until(2).requires_grad_(False)
+    embedder.frozen_part(2).requires_grad_(False)
     assert not embedder.backbone.pos_embed.requires_grad
     assert not embedder.backbone.blocks[0].attn.qkv.weight.requires_grad
     assert embedder.backbone.blocks[1].attn.qkv.weight.requires_grad
@@ -110,13 +110,13 @@ def test_a_copy_has_its_own_stages():
     twin = copy.deepcopy(embedder)
     with torch.no_grad():
         twin.backbone.conv1_7x7_s2.weight.zero_()
-        assert float(twin.stem_until(1)(pictures(64)).std(dim=(2, 3)).max()) == 0
-        assert float(embedder.stem_until(1)(pictures(64)).std(dim=(2, 3)).max()) > 0
+        assert float(twin.frozen_part(1)(images(64)).std(dim=(2, 3)).max()) == 0
+        assert float(embedder.frozen_part(1)(images(64)).std(dim=(2, 3)).max()) > 0
 
 
 def test_the_default_cut_of_an_unlisted_backbone_leaves_a_third_of_the_arithmetic():
     embedder = tiny("regnety_002")
-    macs, cut = [cost.macs for cost in embedder.stage_costs()], embedder.default_cut()
+    macs, cut = [cost.macs for cost in embedder.stage_costs()], embedder.default_frozen_stages()
     assert sum(macs[cut:]) <= sum(macs) / 3 < sum(macs[cut - 1 :])
 
 
@@ -153,20 +153,20 @@ def test_a_family_without_stages_says_which_modes_work():
     embedder = tiny("ghostnet_050")
     assert embedder.stages is None
     with torch.no_grad():
-        assert embedder(pictures(64)).shape == (2, 4)
+        assert embedder(images(64)).shape == (2, 4)
     with pytest.raises(ArgumentError, match="mode 'frozen' or 'finetune'"):
-        embedder.stem_until(1)
+        embedder.frozen_part(1)
 
 
 def test_a_cut_outside_the_network():
     with pytest.raises(ArgumentError, match=r"cut 9 is not in 0\.\.5"):
-        tiny("resnet18").head_from(9)
+        tiny("resnet18").trainable_stages(9)
 
 
 def test_channels_last_backbones_give_maps():
     embedder = tiny("swin_tiny_patch4_window7_224", size=224)
     with torch.no_grad():
-        assert embedder.feature_maps(pictures(224, 1)).shape == (1, 768, 7, 7)
+        assert embedder.feature_maps(images(224, 1)).shape == (1, 768, 7, 7)
 
 
 def test_facts_of_an_unlisted_backbone_come_from_timm():

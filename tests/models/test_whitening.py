@@ -45,7 +45,7 @@ def test_equals_the_textbook_route_up_to_signs(shrinkage, dim):
 
 
 @pytest.mark.parametrize("dim", [1, 4, 11])
-def test_fewer_pictures_than_features_give_the_same(dim):
+def test_fewer_images_than_features_give_the_same(dim):
     features, labels = sample(classes=4, per_class=3, width=20)
     weight, bias = whitening.whitened(features, labels, dim)
     ours = (features @ weight.T + bias).numpy()
@@ -126,7 +126,7 @@ def test_more_directions_than_the_features_span():
             start()
 
 
-def test_one_picture_a_class_has_no_within_class_covariance():
+def test_one_image_a_class_has_no_within_class_covariance():
     features, _ = sample()
     with pytest.raises(ArgumentError, match="start from 'pca'"):
         whitening.whitened(features, torch.arange(len(features)), 2)

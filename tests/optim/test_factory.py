@@ -13,39 +13,39 @@ from lookalike.errors import ArgumentError
 from lookalike.losses import LOSSES, Margin, NormSoftmax
 from lookalike.models.embedder import build_embedder
 from lookalike.optim.factory import build_optimizers
-from lookalike.training.trainable import Tail
+from lookalike.training.trainable import TrainablePart
 
 RATES = {"mode": "frozen", "lr": 1e-3, "head_lr": 1e-2, "proxy_lr": 1e-1}
 
 
 @pytest.fixture
-def tail():
-    return Tail(build_embedder("test_resnet", weights="none", size=32, embedding_dim=4), "frozen")
+def trainable():
+    return TrainablePart(build_embedder("test_resnet", weights="none", size=32, embedding_dim=4), "frozen")
 
 
-def built(tail, loss, **settings):
+def built(trainable, loss, **settings):
     fabric = Fabric(accelerator="cpu", devices=1)
-    return build_optimizers(TrainSettings(**{**RATES, **settings}), tail, loss, fabric)
+    return build_optimizers(TrainSettings(**{**RATES, **settings}), trainable, loss, fabric)
 
 
 def group_names(optimizers):
     return [[group["name"] for group in optimizer.param_groups] for _, optimizer in optimizers.parts]
 
 
-def test_every_parameter_that_trains_is_in_a_group(tail):
-    assert group_names(built(tail, NormSoftmax(3, 4))) == [["head", "proxies"]]
-    whole = Tail(tail.embedder, "finetune")
+def test_every_parameter_that_trains_is_in_a_group(trainable):
+    assert group_names(built(trainable, NormSoftmax(3, 4))) == [["head", "proxies"]]
+    whole = TrainablePart(trainable.embedder, "finetune")
     assert group_names(built(whole, NormSoftmax(3, 4))) == [["backbone", "head", "proxies"]]
-    assert group_names(built(tail, LOSSES["triplet"](3, 4))) == [["head"]]
+    assert group_names(built(trainable, LOSSES["triplet"](3, 4))) == [["head"]]
 
 
 @pytest.mark.parametrize("setting", [{"proxy_optimizer": "row_sparse_sgd"}, {"shard_proxies": True}])
-def test_proxies_that_are_sparse_or_sharded_have_an_optimizer_of_their_own(tail, setting):
-    assert group_names(built(tail, NormSoftmax(3, 4), **setting)) == [["head"], ["proxies"]]
+def test_proxies_that_are_sparse_or_sharded_have_an_optimizer_of_their_own(trainable, setting):
+    assert group_names(built(trainable, NormSoftmax(3, 4), **setting)) == [["head"], ["proxies"]]
 
 
-def test_a_schedule_scales_the_rates_of_both(tail):
-    optimizers = built(tail, NormSoftmax(3, 4), proxy_optimizer="row_sparse_adamw")
+def test_a_schedule_scales_the_rates_of_both(trainable):
+    optimizers = built(trainable, NormSoftmax(3, 4), proxy_optimizer="row_sparse_adamw")
     optimizers.scale_rates(0.5)
     optimizers.scale_rates(0.1)
     rates = [group["lr"] for _, optimizer in optimizers.parts for group in optimizer.param_groups]
@@ -55,44 +55,44 @@ def test_a_schedule_scales_the_rates_of_both(tail):
 @pytest.mark.parametrize(
     "proxy_optimizer", ["same", "row_sparse_adamw", "row_sparse_adamw_small", "row_sparse_sgd"]
 )
-def test_a_state_goes_on_exactly(tail, proxy_optimizer):
+def test_a_state_goes_on_exactly(trainable, proxy_optimizer):
     """Three steps, or two, saved, loaded into new optimizers, and one more."""
 
     def step(optimizers, loss):
         pooled = torch.randn(5, 192, generator=torch.Generator().manual_seed(0))
-        loss(pooled[:, :4] + tail.embedder.project(pooled) * 0, torch.tensor([0, 0, 2, 2, 2])).backward()
+        loss(pooled[:, :4] + trainable.embedder.project(pooled) * 0, torch.tensor([0, 0, 2, 2, 2])).backward()
         optimizers.step(TrainSettings(clip_value=0.1))
 
     loss = NormSoftmax(3, 4, generator=torch.Generator().manual_seed(1))
-    optimizers = built(tail, loss, proxy_optimizer=proxy_optimizer)
+    optimizers = built(trainable, loss, proxy_optimizer=proxy_optimizer)
     for _ in range(2):
         step(optimizers, loss)
     again = NormSoftmax(3, 4)
     again.load_state_dict(loss.state_dict())
-    resumed = built(tail, again, proxy_optimizer=proxy_optimizer)
+    resumed = built(trainable, again, proxy_optimizer=proxy_optimizer)
     resumed.load_state_dict(copy.deepcopy(optimizers.state_dict()))
     step(optimizers, loss)
     step(resumed, again)
     assert torch.equal(loss.proxies, again.proxies)
 
 
-def test_forgotten_moments_are_gone(tail):
+def test_forgotten_moments_are_gone(trainable):
     loss = NormSoftmax(3, 4)
-    optimizers = built(tail, loss, proxy_optimizer="row_sparse_adamw")
+    optimizers = built(trainable, loss, proxy_optimizer="row_sparse_adamw")
     loss(torch.randn(2, 4), torch.tensor([0, 1])).backward()
     optimizers.step(TrainSettings())
-    optimizers.forget([loss.proxies])
+    optimizers.reset_state([loss.proxies])
     assert not optimizers.parts[1][1].state
 
 
-def test_only_matrices_step_row_by_row(tail):
+def test_only_matrices_step_row_by_row(trainable):
     with pytest.raises(ArgumentError, match=r"shape \(3,\); only matrices .*proxy_optimizer=same"):
-        built(tail, Margin(3, 4), proxy_optimizer="row_sparse_adamw")
+        built(trainable, Margin(3, 4), proxy_optimizer="row_sparse_adamw")
 
 
-def test_a_group_without_a_rate_is_named(tail):
+def test_a_group_without_a_rate_is_named(trainable):
     with pytest.raises(ArgumentError, match=r"'proxies'; set train\.proxy_lr"):
-        built(tail, NormSoftmax(3, 4), proxy_lr=None)
+        built(trainable, NormSoftmax(3, 4), proxy_lr=None)
 
 
 @pytest.mark.parametrize(
@@ -113,11 +113,11 @@ def test_settings_that_cannot_go_together_are_refused_before_the_run(settings, r
         experiment.check()
 
 
-def test_clipping_reaches_the_proxies_of_their_own_optimizer(tail):
+def test_clipping_reaches_the_proxies_of_their_own_optimizer(trainable):
     loss = NormSoftmax(3, 4)
-    optimizers = built(tail, loss, proxy_optimizer="row_sparse_sgd", momentum=0.0, weight_decay=0.0)
+    optimizers = built(trainable, loss, proxy_optimizer="row_sparse_sgd", momentum=0.0, weight_decay=0.0)
     before = loss.proxies.detach().clone()
-    for parameter in (loss.proxies, *tail.embedder.projection.parameters()):
+    for parameter in (loss.proxies, *trainable.embedder.projection.parameters()):
         parameter.grad = torch.full_like(parameter, 7.0)
     optimizers.step(TrainSettings(clip_value=0.5))
     torch.testing.assert_close(loss.proxies, nn.Parameter(before - 0.1 * 0.5))

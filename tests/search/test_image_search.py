@@ -1,4 +1,4 @@
-"""From picture files to an index and back: incremental updates, refusals, search."""
+"""From image files to an index and back: incremental updates, refusals, search."""
 
 import os
 
@@ -10,7 +10,7 @@ from lookalike.errors import ArgumentError, DataError, FileError
 from lookalike.models import build_embedder
 from lookalike.models.checkpoint import save_model
 from lookalike.search import ImageIndex
-from lookalike.search.image_search import build_index, search_pictures
+from lookalike.search.image_search import build_index, search_images
 
 
 def paint(file, seed):
@@ -44,11 +44,11 @@ def test_index_update_search(run, photos, tmp_path):
     out = tmp_path / "photos.index"
     first = build_index(run, photos, out, device="cpu")
     assert counts(first) == (6, 0, 0, 0)
-    assert str(first).endswith("photos.index: 6 pictures (6 added, 0 replaced, 0 unchanged, 0 removed)")
+    assert str(first).endswith("photos.index: 6 images (6 added, 0 replaced, 0 unchanged, 0 removed)")
     assert counts(build_index(run, photos, out, device="cpu")) == (0, 0, 6, 0)
 
     query = photos / "кот" / "1 x.png"
-    (hits,) = search_pictures(out, [query], k=99, device="cpu")
+    (hits,) = search_images(out, [query], k=99, device="cpu")
     assert hits.query == str(query)
     assert len(hits.hits) == 6
     best = hits.hits[0]
@@ -61,7 +61,7 @@ def test_index_update_search(run, photos, tmp_path):
     (photos / "dog" / "0 x.png").unlink()
     paint(photos / "dog" / "new.png", seed=5)
     assert counts(build_index(run, photos, out, device="cpu")) == (1, 1, 4, 1)
-    (again,) = search_pictures(out, [query], k=1, device="cpu")
+    (again,) = search_images(out, [query], k=1, device="cpu")
     assert again.hits[0].path == "кот/1 x.png"
     assert again.hits[0].similarity == pytest.approx(1, abs=1e-5)
 
@@ -76,7 +76,7 @@ def test_an_index_stands_alone(run, photos, tmp_path):
     for file in copy.iterdir():
         file.unlink()
     queries = [photos / "dog" / "0 x.png", photos / "кот" / "2 x.png"]
-    found = search_pictures(tmp_path / "i", queries, k=1, device="cpu")
+    found = search_images(tmp_path / "i", queries, k=1, device="cpu")
     assert [hits.hits[0].file for hits in found] == queries
 
 
@@ -89,22 +89,22 @@ def test_another_model_or_another_folder_is_refused(run, photos, tmp_path):
         build_index(other, photos, out, device="cpu")
     paint(tmp_path / "elsewhere" / "a" / "1.png", seed=1)
     paint(tmp_path / "elsewhere" / "b" / "1.png", seed=2)
-    with pytest.raises(ArgumentError, match="holds pictures of"):
+    with pytest.raises(ArgumentError, match="holds images of"):
         build_index(run, tmp_path / "elsewhere", out, device="cpu")
     save_model(out / "model", build_embedder("resnet18", weights="none", size=32, embedding_dim=8, seed=1))
     with pytest.raises(ArgumentError, match="query vectors are of model"):
-        search_pictures(out, [photos / "dog" / "0 x.png"], device="cpu")
+        search_images(out, [photos / "dog" / "0 x.png"], device="cpu")
     assert len(ImageIndex.load(out)) == 6
 
 
 def test_what_cannot_be_asked(run, photos, tmp_path):
     with pytest.raises(FileError, match="no index in"):
-        search_pictures(tmp_path / "none", [photos / "dog" / "0 x.png"])
+        search_images(tmp_path / "none", [photos / "dog" / "0 x.png"])
     build_index(run, photos, tmp_path / "i", device="cpu")
-    with pytest.raises(ArgumentError, match="no picture"):
-        search_pictures(tmp_path / "i", [])
-    (tmp_path / "text.jpg").write_text("no picture")
+    with pytest.raises(ArgumentError, match="no image"):
+        search_images(tmp_path / "i", [])
+    (tmp_path / "text.jpg").write_text("no image")
     with pytest.raises((DataError, FileError), match=r"text\.jpg"):
-        search_pictures(tmp_path / "i", [tmp_path / "text.jpg"], device="cpu")
+        search_images(tmp_path / "i", [tmp_path / "text.jpg"], device="cpu")
     with pytest.raises((DataError, FileError), match=r"absent\.jpg"):
-        search_pictures(tmp_path / "i", [tmp_path / "absent.jpg"], device="cpu")
+        search_images(tmp_path / "i", [tmp_path / "absent.jpg"], device="cpu")

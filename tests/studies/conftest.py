@@ -1,4 +1,4 @@
-"""A cache of their own for the studies' tests, shared by them, so that identical pictures are seen once."""
+"""A cache of their own for the studies' tests, shared by them, so that identical images are seen once."""
 
 import pytest
 

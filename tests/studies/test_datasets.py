@@ -1,4 +1,4 @@
-"""Finding a row's pictures in a folder of benchmarks."""
+"""Finding a row's images in a folder of benchmarks."""
 
 import shutil
 
@@ -8,7 +8,7 @@ import pytest
 from lookalike.data.readers import LAYOUTS, Layout
 from lookalike.errors import FileError
 from lookalike.studies import datasets as sources
-from lookalike.studies.datasets import Pictures
+from lookalike.studies.datasets import Images
 from toys import colored_squares
 
 
@@ -34,25 +34,25 @@ def _named(folder, name):
 
 
 def test_a_benchmark_is_found_by_its_layout(root):
-    assert Pictures(root).of("cub200").name == "cub200"
+    assert Images(root).of("cub200").name == "cub200"
 
 
 def test_what_is_missing_is_said(root):
     with pytest.raises(FileError, match=r"no Stanford Online Products in .*--dataset"):
-        Pictures(root).of("sop")
+        Images(root).of("sop")
 
 
 def test_why_a_folder_of_the_right_name_is_not_it_is_said(root):
     shutil.rmtree(root / "birds here")
     with pytest.raises(FileError, match=r"no Cars196 .*does not look like cars196"):
-        Pictures(root).of("cars196")
+        Images(root).of("cars196")
 
 
 def test_another_data_set_serves_every_row_and_is_read_once(root, monkeypatch):
     reads = []
     monkeypatch.setattr(sources, "read", lambda source: reads.append(source) or "table")
-    pictures = Pictures(root, "other")
-    assert pictures.of("cub200") is pictures.of("sop")
+    images = Images(root, "other")
+    assert images.of("cub200") is images.of("sop")
     assert reads == [root / "other"]
 
 

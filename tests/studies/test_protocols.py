@@ -12,12 +12,12 @@ from lookalike.data.dataset import LabeledImages
 from lookalike.errors import UnknownNameError
 from lookalike.optim.schedules import drops, lr_factor, replayed
 from lookalike.studies.protocols import PROTOCOLS, Busy, Task
-from lookalike.studies.protocols.folds import fold_parts, folds, joined
+from lookalike.studies.protocols.folds import fold_splits, folds, joined
 from lookalike.studies.protocols.hyperparameter_search import search
 from lookalike.studies.protocols.metrics import check_metric, measure
 from lookalike.studies.protocols.search_spaces import RANGES, Range, ranges_of
 from lookalike.studies.protocols.single_run import training_half, two_stage_settings
-from lookalike.training.run_dir import RunFolder
+from lookalike.training.run_dir import RunDir
 from lookalike.utils.validation import look_up
 from toys import CLASSES, TOY_SETTINGS, colored_squares
 
@@ -33,7 +33,7 @@ def task_of(table, folder, *settings, **options):
 
 
 def data_facts(folder):
-    return RunFolder(folder).read_json("data.json")
+    return RunDir(folder).read_json("data.json")
 
 
 # ---- the three that train once ----
@@ -42,7 +42,7 @@ def data_facts(folder):
 def test_papers_selects_on_test_and_says_so(squares, tmp_path):
     score = PROTOCOLS["papers"].run(task_of(squares, tmp_path, "model.finish=none"))
     assert score.selected_on == "test"
-    result = RunFolder(tmp_path / "unit" / "run").read_json("result.json")
+    result = RunDir(tmp_path / "unit" / "run").read_json("result.json")
     assert result["selected"]["test_used_to_select"] is True
     assert "test classes" in result["selected"]["by"]
     assert result["data"]["classes"] == {
@@ -55,8 +55,8 @@ def test_papers_selects_on_test_and_says_so(squares, tmp_path):
 
 
 def test_honest_never_looks_at_the_test_classes(squares, tmp_path):
-    score = PROTOCOLS["honest"].run(task_of(squares, tmp_path))
-    result = RunFolder(tmp_path / "unit" / "run").read_json("result.json")
+    score = PROTOCOLS["held_out"].run(task_of(squares, tmp_path))
+    result = RunDir(tmp_path / "unit" / "run").read_json("result.json")
     assert score.selected_on == "validation classes"
     assert result["selected"]["test_used_to_select"] is False
     assert sum(result["data"]["classes"].values()) == CLASSES
@@ -76,7 +76,7 @@ def test_two_stage_trains_on_half_then_on_all_training_classes(squares, tmp_path
     )
     folder = tmp_path / "unit" / "run"
     assert data_facts(folder)["classes"] == {"train": 4, "validation": 4, "test": 8}
-    result = RunFolder(folder).read_json("result.json")
+    result = RunDir(folder).read_json("result.json")
     assert result["selected"]["by"] == "recall_at_1 of 4 validation classes"
     assert score.kept == "trained"
     stages = [json.loads(line)["stage"] for line in (folder / "log.jsonl").read_text().splitlines()]
@@ -129,7 +129,7 @@ def test_an_interrupted_unit_goes_on(squares, tmp_path):
 
 
 def test_measures_by_cosine_and_by_distance_differ_where_they_should():
-    """Picture 2 points the same way as 0 but is far away: nearest of 0 by cosine is 2, by distance 1."""
+    """Image 2 points the same way as 0 but is far away: nearest of 0 by cosine is 2, by distance 1."""
     table = LabeledImages(None, tuple("abcd"), np.array([0, 0, 1, 1]), ("x", "y"))
     matrix = np.array([[1, 0], [1, 0.5], [9, 0.1], [9, 3]], dtype=np.float32)
     found = measure(table, matrix, ("recall_at_1", "euclidean_recall_at_1"))
@@ -150,7 +150,7 @@ def test_metrics_that_nobody_computes_are_refused():
 
 
 def test_folds_share_the_test_classes_and_no_class_with_them(squares):
-    parts = fold_parts(squares)
+    parts = fold_splits(squares)
     assert len(parts) == 4
     test = {part.test.class_names for part in parts}
     assert test == {squares.class_names[CLASSES // 2 :]}

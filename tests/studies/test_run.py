@@ -6,11 +6,11 @@ import re
 import pytest
 from filelock import FileLock
 
-from lookalike.embedding import map_pictures
+from lookalike.embedding import map_images
 from lookalike.errors import UnknownNameError
 from lookalike.studies import find_study
 from lookalike.studies.adapt import Adaptation
-from lookalike.studies.datasets import Pictures
+from lookalike.studies.datasets import Images
 from lookalike.studies.plan import folder_name, load_plan, plans_of, score_of
 from lookalike.studies.protocols import PROTOCOLS, Protocol, Score
 from lookalike.studies.run import Options, run_study
@@ -19,7 +19,7 @@ ABLATION = find_study("proxynca_pp/table7")
 SMALL = Adaptation(backbone="test_resnet", mode="frozen", settings=("model.weights=none",))
 
 
-class Given(Pictures):
+class Given(Images):
     """One table for every row."""
 
     def __init__(self, table):
@@ -41,12 +41,12 @@ def counted(monkeypatch):
         value = 0.5 + 0.01 * task.experiment.seed
         return Score({"recall_at_1": value, "map_at_r": 0.1}, "validation classes", "trained", 2.0)
 
-    monkeypatch.setitem(PROTOCOLS, "honest", Protocol("counts", "validation classes", run))
+    monkeypatch.setitem(PROTOCOLS, "held_out", Protocol("counts", "validation classes", run))
     return asked
 
 
 def options(out, table, **changes):
-    return Options(out=out, pictures=Given(table), **({"adaptation": SMALL, "seeds": 1} | changes))
+    return Options(out=out, images=Given(table), **({"adaptation": SMALL, "seeds": 1} | changes))
 
 
 def test_a_finished_unit_is_never_run_again(tmp_path, squares, counted):
@@ -122,12 +122,12 @@ def test_weights_are_dropped_unless_asked_for(tmp_path, squares, counted):
 def test_rows_and_protocols_that_do_not_exist_are_refused(tmp_path, squares):
     with pytest.raises(UnknownNameError, match="did you mean 'full'"):
         run_study(ABLATION, options(tmp_path, squares, rows=("ful",)))
-    with pytest.raises(UnknownNameError, match="did you mean 'honest'"):
-        run_study(ABLATION, options(tmp_path, squares, protocol="honesty"))
+    with pytest.raises(UnknownNameError, match="did you mean 'held_out'"):
+        run_study(ABLATION, options(tmp_path, squares, protocol="held_ot"))
 
 
-def test_a_row_without_its_pictures_says_what_is_missing(tmp_path, counted):
-    done = run_study(ABLATION, Options(out=tmp_path, pictures=Pictures(tmp_path), rows=("full",)))
+def test_a_row_without_its_images_says_what_is_missing(tmp_path, counted):
+    done = run_study(ABLATION, Options(out=tmp_path, images=Images(tmp_path), rows=("full",)))
     assert re.search("no CUB-200-2011 in .*--dataset", done.skipped["full"])
 
 
@@ -141,7 +141,7 @@ def test_two_stage_and_papers_run_for_real(tmp_path, squares):
         assert json.loads((tmp_path / "runs" / key / "run" / "result.json").read_text())["seed"] == 0
 
 
-def test_rows_that_pool_otherwise_share_one_pass_over_the_pictures(tmp_path, squares, monkeypatch):
+def test_rows_that_pool_otherwise_share_one_pass_over_the_images(tmp_path, squares, monkeypatch):
     passes = []
     monkeypatch.setattr(
         "lookalike.training.feature_cache.cache_folder", lambda: tmp_path / "cache"
@@ -149,12 +149,12 @@ def test_rows_that_pool_otherwise_share_one_pass_over_the_pictures(tmp_path, squ
 
     def counted(function, dataset, **settings):
         passes.append(len(dataset))
-        return map_pictures(function, dataset, **settings)
+        return map_images(function, dataset, **settings)
 
-    monkeypatch.setattr("lookalike.training.feature_cache.map_pictures", counted)
+    monkeypatch.setattr("lookalike.training.feature_cache.map_images", counted)
     done = run_study(ABLATION, options(tmp_path, squares, rows=("full", "-max", "-norm", "-scale")))
     assert len(done.ran) == 4
-    assert len(passes) == 2  # the training classes' pictures and the test classes'
+    assert len(passes) == 2  # the training classes' images and the test classes'
     assert sum(passes) == len(squares)
 
 

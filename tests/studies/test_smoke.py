@@ -4,7 +4,7 @@ import pytest
 
 from lookalike.studies import STUDIES
 from lookalike.studies.adapt import Adaptation
-from lookalike.studies.datasets import Pictures, toy_glyphs
+from lookalike.studies.datasets import Images, toy_glyphs
 from lookalike.studies.render import write_table
 from lookalike.studies.run import Options, run_study
 
@@ -13,7 +13,7 @@ from lookalike.studies.run import Options, run_study
 def everything(tmp_path_factory):
     return Options(
         out=tmp_path_factory.mktemp("studies"),
-        pictures=Pictures(smoke=True),
+        images=Images(smoke=True),
         adaptation=Adaptation(smoke=True),
         seeds=1,
     )

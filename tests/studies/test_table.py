@@ -12,7 +12,7 @@ from lookalike.studies.table import as_tree, build_table, half_width
 ABLATION = find_study("proxynca_pp/table7")
 
 
-def a_run(out, values, *, study=ABLATION, own_data=True, comparable=True, protocol="honest", **extra):
+def a_run(out, values, *, study=ABLATION, own_data=True, comparable=True, protocol="held_out", **extra):
     """Plan and scores on disk: for each row its recall_at_1 by seed."""
     rows = {}
     for name, seeds in values.items():
@@ -102,7 +102,7 @@ def test_costs_are_not_turned_into_percent(tmp_path):
     assert table.lines[0].ours["seconds_per_epoch"].mean == 1.25
 
 
-def test_files_agree_and_the_page_holds_the_picture(tmp_path):
+def test_files_agree_and_the_page_holds_the_image(tmp_path):
     figure = find_study("proxy_anchor/figure6")
     folder = a_run(tmp_path, {"alpha-32": [0.5]}, study=figure)
     table = write_table(figure, folder, tmp_path)

@@ -1,21 +1,21 @@
-"""A step that fails says where it was, with which pictures, and what to do."""
+"""A step that fails says where it was, with which images, and what to do."""
 
 import pytest
 import torch
 
 from lookalike.config.schema import TrainSettings
 from lookalike.errors import ArgumentError, NotFiniteError, TrainingError, is_out_of_memory
-from lookalike.training.failures import Place, told_with
+from lookalike.training.failures import StepInfo, training_errors
 
 
-class Pictures:
+class Images:
     """Inputs of which only the names are asked."""
 
     def names(self, rows):
         return [f"{row}.png" for row in rows]
 
 
-PLACE = Place(2, 3, 0.5, Pictures(), [10, 11, 12, 13, 14, 15, 16])
+PLACE = StepInfo(2, 3, 0.5, Images(), [10, 11, 12, 13, 14, 15, 16])
 TORCH_ON_A_CPU = (
     "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.\nmore"
 )
@@ -28,22 +28,22 @@ SHORT_OF_MEMORY = {
 
 
 def told(error: Exception) -> str:
-    with pytest.raises(TrainingError) as caught, told_with(PLACE, TrainSettings()):
+    with pytest.raises(TrainingError) as caught, training_errors(PLACE, TrainSettings()):
         raise error
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def test_embeddings_that_are_not_finite_name_their_pictures_alone():
+def test_embeddings_that_are_not_finite_name_their_images_alone():
     message = told(NotFiniteError("embeddings are not finite in 2 of 7 samples", [1, 4]))
     assert message.startswith("embeddings are not finite in epoch 2, step 3 (rate factor 0.5, ")
-    assert message.endswith("; pictures: 11.png, 14.png")
+    assert message.endswith("; images: 11.png, 14.png")
 
 
-def test_a_loss_that_is_not_finite_names_the_first_pictures_of_the_batch():
+def test_a_loss_that_is_not_finite_names_the_first_images_of_the_batch():
     message = told(NotFiniteError("the loss is not finite"))
     assert message.startswith("the loss is not finite in epoch 2, step 3 ")
-    assert message.endswith("; pictures: 10.png, 11.png, 12.png, 13.png, 14.png ...")
+    assert message.endswith("; images: 10.png, 11.png, 12.png, 13.png, 14.png ...")
 
 
 @pytest.mark.parametrize("who", SHORT_OF_MEMORY)
@@ -51,13 +51,13 @@ def test_memory_that_does_not_suffice_is_told_with_the_size_of_the_batch_and_a_w
     error = SHORT_OF_MEMORY[who]
     assert is_out_of_memory(error)
     message = told(error)
-    assert message.startswith("out of memory in epoch 2, step 3, a batch of 7 pictures (")
+    assert message.startswith("out of memory in epoch 2, step 3, a batch of 7 images (")
     assert "train.accumulate=2" in message
 
 
 @pytest.mark.parametrize("error", [ArgumentError("labels"), RuntimeError("mat1 and mat2"), KeyError("x")])
 def test_every_other_error_stays_what_it_is(error):
     assert not is_out_of_memory(error)
-    with pytest.raises(type(error)) as caught, told_with(PLACE, TrainSettings()):
+    with pytest.raises(type(error)) as caught, training_errors(PLACE, TrainSettings()):
         raise error
     assert caught.value is error

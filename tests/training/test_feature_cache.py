@@ -6,7 +6,7 @@ import torch
 
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.transforms import TrainTransform
-from lookalike.data.transforms import test_transform as plain_transform
+from lookalike.data.transforms import eval_transform as plain_transform
 from lookalike.preprocessing import Preprocessing
 from lookalike.training.feature_cache import CachedViews, cached_rows
 from lookalike.training.inputs import CachedInputs
@@ -16,7 +16,7 @@ PREPROCESSING = Preprocessing(size=24, resize=24)
 
 
 def views(table, **changes):
-    """Views of the pictures themselves."""
+    """Views of the images themselves."""
     crops = TrainTransform(PREPROCESSING, scale=(0.3, 0.6), ratio=(1.0, 1.0), flip=changes.pop("flip", 0.5))
     settings = {
         "key": {"weights": "none"},
@@ -36,7 +36,7 @@ def files(folder):
     return {file: file.stat().st_mtime_ns for file in folder.rglob("*.npy")}
 
 
-def test_views_are_the_picture_its_mirror_image_and_crops(squares, own_cache):
+def test_views_are_the_image_its_mirror_image_and_crops(squares, own_cache):
     whole, mirrored, crop, other = (views(squares).view(number) for number in range(4))
     dataset = ImageDataset(squares, plain_transform(PREPROCESSING))
     np.testing.assert_array_equal(whole, torch.stack([dataset[row][0] for row in range(len(squares))]))
@@ -135,6 +135,6 @@ def test_the_views_of_an_epoch_are_a_function_of_seed_and_epoch(squares):
 def test_whole_is_the_first_view_in_order(squares):
     inputs, _ = numbered(squares, 2, block=10)
     inputs.set_epoch(5)
-    whole = torch.cat(list(inputs.whole()))
+    whole = torch.cat(list(inputs.iter_eval()))
     assert whole[:, 0].tolist() == [10 * (row + 5) for row in range(len(squares))]
-    assert torch.equal(torch.cat(list(inputs.whole(7, 31))), whole[7:31])
+    assert torch.equal(torch.cat(list(inputs.iter_eval(7, 31))), whole[7:31])

@@ -11,9 +11,9 @@ from lookalike.embedding import embed
 from lookalike.errors import ArgumentError, FileError, TrainingError
 from lookalike.models.checkpoint import load_model
 from lookalike.training.fit import fit
-from lookalike.training.run_dir import RunFolder
+from lookalike.training.run_dir import RunDir
 from lookalike.training.tensor_tree import load_tree
-from lookalike.training.trainable import Tail
+from lookalike.training.trainable import TrainablePart
 from lookalike.utils.progress import Progress
 from toys import TOY_SETTINGS
 
@@ -98,7 +98,7 @@ def test_training_moves_only_what_the_mode_trains(mode, squares, tmp_path):
         "running" in name and not torch.equal(before[name], tree["model"][name]) for name in before
     )
     if mode == "partial":
-        stem = load_model(tmp_path / "start")[0].stem_until(1)
+        stem = load_model(tmp_path / "start")[0].frozen_part(1)
         cut = {id(p) for p in stem.parameters()}
         model = load_model(tmp_path / "start")[0]
         assert cut  # the first stage has weights, and none of them moved:
@@ -115,7 +115,7 @@ def test_the_result_is_never_worse_on_validation_than_the_start(squares, tmp_pat
         assert result["test"]["map_at_r"] == result["test_start"]["map_at_r"]
 
 
-def test_a_loss_that_is_not_finite_stops_with_the_pictures(squares, tmp_path, monkeypatch):
+def test_a_loss_that_is_not_finite_stops_with_the_images(squares, tmp_path, monkeypatch):
     from lookalike.losses import ProxyAnchor
 
     monkeypatch.setattr(ProxyAnchor, "forward", lambda self, e, y: e.sum() * float("nan"))
@@ -125,16 +125,16 @@ def test_a_loss_that_is_not_finite_stops_with_the_pictures(squares, tmp_path, mo
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_embeddings_that_are_not_finite_stop_with_their_picture(mode, squares, tmp_path, monkeypatch):
-    def spoil(self, batch, embed=Tail.embed):
+def test_embeddings_that_are_not_finite_stop_with_their_image(mode, squares, tmp_path, monkeypatch):
+    def spoil(self, batch, embed=TrainablePart.embed):
         embeddings = embed(self, batch)
         return (
             embeddings.index_fill(0, torch.tensor([2]), torch.nan) if self.embedder.training else embeddings
         )
 
-    monkeypatch.setattr(Tail, "embed", spoil)
+    monkeypatch.setattr(TrainablePart, "embed", spoil)
     with pytest.raises(
-        TrainingError, match=r"embeddings are not finite in epoch 1, step 1 .*pictures: \S+png$"
+        TrainingError, match=r"embeddings are not finite in epoch 1, step 1 .*images: \S+png$"
     ):
         fit(squares, tmp_path / "run", toy(mode))
     assert load_model(tmp_path / "run")
@@ -200,17 +200,17 @@ def test_activations_are_computed_once(squares, tmp_path, own_cache):
 
 def test_a_view_is_made_in_the_epoch_that_first_draws_from_it(squares, tmp_path, own_cache):
     for number, epochs in enumerate((1, 2, 3, 4)):
-        fit(squares, tmp_path / str(number), toy("partial", "train.views=3", f"train.epochs={epochs}"))
+        fit(squares, tmp_path / str(number), toy("partial", "train.cached_views=3", f"train.epochs={epochs}"))
         assert len(list(own_cache.rglob("*.npy"))) == min(epochs, 3)
 
 
-def test_poolings_of_one_network_share_a_pass_over_the_pictures(squares, tmp_path, own_cache):
+def test_poolings_of_one_network_share_a_pass_over_the_images(squares, tmp_path, own_cache):
     said = []
     for pooling in ("average", "concat", "k_max"):
         progress = Told()
         fit(squares, tmp_path / pooling, toy("frozen", f"model.pooling={pooling}"), progress=progress)
-        said.append([phase for phase in progress.phases if phase == "embedding pictures"])
-    assert [len(phases) for phases in said] == [2, 0, 2]  # the pictures that fit, and the test pictures
+        said.append([phase for phase in progress.phases if phase == "embedding images"])
+    assert [len(phases) for phases in said] == [2, 0, 2]  # the images that fit, and the test images
 
 
 class Told(Progress):
@@ -240,21 +240,12 @@ def test_it_is_said_who_decodes(mode, workers, who, squares, tmp_path):
     progress = Told()
     settings = toy(mode, f"data.workers={workers}", "train.epochs=0")
     fit(squares, tmp_path / "run", settings, progress=progress)
-    assert progress.said[0].endswith(f"; pictures decoded by {who}")
-
-
-def test_kept_decoded_pictures_change_nothing_but_the_time(squares, tmp_path, own_cache):
-    files = fit(squares, tmp_path / "files", toy("finetune"))
-    progress = Told()
-    kept = fit(squares, tmp_path / "kept", toy("finetune", "data.keep_decoded=true"), progress=progress)
-    np.testing.assert_array_equal(files.final, kept.final)
-    assert progress.phases.count("decoding pictures") == 1  # those that train; the others are never augmented
-    assert progress.phases.count("resizing pictures") == 2
+    assert progress.said[0].endswith(f"; images decoded by {who}")
 
 
 def test_refit_uses_all_but_the_test_classes(squares, tmp_path):
     fit(squares, tmp_path / "run", toy("frozen", "train.refit=true", "train.patience=9"))
-    folder = RunFolder(tmp_path / "run")
+    folder = RunDir(tmp_path / "run")
     result = folder.read_json("result.json")
     if result["selected"]["refit"]:
         proxies = load_tree(folder.path / "training_state" / "refit")["loss"]["proxies"]

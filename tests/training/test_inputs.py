@@ -1,4 +1,4 @@
-"""What feeds the training loop: the same pictures whatever the workers, and workers that stay."""
+"""What feeds the training loop: the same images whatever the workers, and workers that stay."""
 
 import multiprocessing
 from pathlib import Path
@@ -8,10 +8,10 @@ import torch
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.data.transforms import test_transform as plain_transform
+from lookalike.data.transforms import eval_transform as plain_transform
 from lookalike.data.transforms import train_transform
 from lookalike.preprocessing import Preprocessing
-from lookalike.training.inputs import PictureInputs
+from lookalike.training.inputs import ImageInputs
 from toys import colored_squares
 
 PREPROCESSING = Preprocessing(size=32, resize=32)
@@ -23,12 +23,12 @@ def table(tmp_path: Path) -> LabeledImages:
     return colored_squares(tmp_path / "squares")
 
 
-def make(table: LabeledImages, workers: int) -> PictureInputs:
-    return PictureInputs(table, train_transform(PREPROCESSING), seed=3, workers=workers, block=10)
+def make(table: LabeledImages, workers: int) -> ImageInputs:
+    return ImageInputs(table, train_transform(PREPROCESSING), seed=3, workers=workers, block=10)
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
-def test_batches_are_the_pictures_of_the_rows_in_every_epoch(table: LabeledImages, workers: int) -> None:
+def test_batches_are_the_images_of_the_rows_in_every_epoch(table: LabeledImages, workers: int) -> None:
     inputs = make(table, workers)
     twin = ImageDataset(table, train_transform(PREPROCESSING), seed=3)
     for epoch in (1, 2, 7):
@@ -42,14 +42,14 @@ def test_batches_are_the_pictures_of_the_rows_in_every_epoch(table: LabeledImage
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_whole_is_each_picture_once_in_order(table: LabeledImages, workers: int) -> None:
+def test_whole_is_each_image_once_in_order(table: LabeledImages, workers: int) -> None:
     inputs = make(table, workers)
     twin = ImageDataset(table, plain_transform(PREPROCESSING))
-    pictures = torch.stack([twin[row][0] for row in range(len(table))])
-    assert torch.equal(torch.cat(list(inputs.whole())), pictures)
-    assert torch.equal(torch.cat(list(inputs.whole(7, 31))), pictures[7:31])
-    assert [len(batch) for batch in inputs.whole(40)] == [10, 10, 4]
-    assert not list(inputs.whole(5, 5))
+    images = torch.stack([twin[row][0] for row in range(len(table))])
+    assert torch.equal(torch.cat(list(inputs.iter_eval())), images)
+    assert torch.equal(torch.cat(list(inputs.iter_eval(7, 31))), images[7:31])
+    assert [len(batch) for batch in inputs.iter_eval(40)] == [10, 10, 4]
+    assert not list(inputs.iter_eval(5, 5))
 
 
 def test_an_epoch_left_half_way_does_not_reach_into_the_next(table: LabeledImages) -> None:
@@ -67,12 +67,12 @@ def test_an_epoch_left_half_way_does_not_reach_into_the_next(table: LabeledImage
 
 def test_the_same_processes_serve_all_epochs(table: LabeledImages) -> None:
     inputs = make(table, 1)
-    list(inputs.whole())
+    list(inputs.iter_eval())
     list(inputs.batches(ROWS))
     before = {child.pid for child in multiprocessing.active_children()}
     inputs.set_epoch(2)
     list(inputs.batches(ROWS))
-    list(inputs.whole())
+    list(inputs.iter_eval())
     assert len(before) >= 2
     assert {child.pid for child in multiprocessing.active_children()} == before
 
@@ -85,5 +85,5 @@ def test_torchs_own_random_state_is_left_alone(table: LabeledImages, workers: in
     for epoch in (1, 2):
         inputs.set_epoch(epoch)
         list(inputs.batches(ROWS))
-        list(inputs.whole())
+        list(inputs.iter_eval())
     assert torch.equal(torch.get_rng_state(), before)

@@ -47,7 +47,7 @@ def test_one_and_several_processes_give_the_same_run(mode, tmp_path):
     ]
     result, history = train(tmp_path, "one", *words)
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=3", "-m")
-    others = [train(tmp_path, "two", "--devices", "2", *words, "--set", "data.keep_decoded=true")]
+    others = [train(tmp_path, "two", "--devices", "2", *words)]
     if mode == "frozen":
         others.append(train(tmp_path, "three", *words, launcher=torchrun))
     for other, its_history in others:

@@ -10,7 +10,7 @@ from lookalike.utils.distributed import Processes
 PAIR = Processes(rank=0, size=2)
 CLOSED = "[gloo/transport/tcp/pair.cc:561] Connection closed by peer [127.0.0.1]:31649. GLHF!"
 COLLECTIVES = {
-    "barrier": lambda: PAIR.wait(),
+    "barrier": lambda: PAIR.barrier(),
     "all_reduce": lambda: PAIR.sum_(torch.ones(2)),
     "all_gather": lambda: PAIR.gather(torch.ones(2, 1)),
 }
@@ -41,13 +41,13 @@ def test_processes_wait_on_their_own_devices(backend, devices, monkeypatch):
     monkeypatch.setattr(dist, "get_backend", lambda: backend)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
     monkeypatch.setattr(dist, "barrier", lambda device_ids: seen.append(device_ids))
-    PAIR.wait()
+    PAIR.barrier()
     assert seen == [devices]
 
 
 def test_one_process_needs_no_other():
     alone, x = Processes(), torch.arange(3)
-    alone.wait()
+    alone.barrier()
     assert alone.sum_(x) is x
     assert alone.gather(x) is x
     assert alone.share(7) == (0, 7)

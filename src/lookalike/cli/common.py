@@ -18,7 +18,7 @@ Set = Annotated[
         "--set", help="A setting, such as loss.scale=16; may be repeated. See: lookalike show settings"
     ),
 ]
-RunArgument = Annotated[Path, typer.Argument(help="A run folder, as `lookalike train` leaves it.")]
+RunArgument = Annotated[Path, typer.Argument(help="A run directory, as `lookalike train` leaves it.")]
 DataArgument = Annotated[
     str,
     typer.Argument(
@@ -30,7 +30,7 @@ DataArgument = Annotated[
 PERCENT = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "mrr")
 
 
-def progress_of(quiet: bool = False) -> Progress:
+def make_progress(quiet: bool = False) -> Progress:
     """Bars on a terminal, lines elsewhere, nothing when quiet."""
     if quiet:
         return Progress()

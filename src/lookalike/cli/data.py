@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lookalike.cli.common import DataArgument, Json, Quiet, print_json, print_rows, progress_of
+from lookalike.cli.common import DataArgument, Json, Quiet, make_progress, print_json, print_rows
 
 app = typer.Typer(
     help="Data sets: add under a name, list, check, split.",
@@ -53,11 +53,11 @@ def add(
 
     from lookalike.data.add import add_dataset
 
-    entry = add_dataset(name, sources or [], checksum=checksum, progress=progress_of(quiet))
+    entry = add_dataset(name, sources or [], checksum=checksum, progress=make_progress(quiet))
     if json:
         print_json({"name": name, **asdict(entry)})
     else:
-        print(f"{name}: {entry.pictures:,} pictures, {entry.classes:,} classes, in {entry.path}")
+        print(f"{name}: {entry.images:,} images, {entry.classes:,} classes, in {entry.path}")
 
 
 @app.command("check", epilog="Example: lookalike data check photos")
@@ -65,7 +65,7 @@ def check(
     data: DataArgument,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write a table (CSV, Parquet, JSON lines) without the harmful pictures."),
+        typer.Option(help="Write a table (CSV, Parquet, JSON lines) without the harmful images."),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 when something harmful is found.")
@@ -73,13 +73,13 @@ def check(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Read every file: broken pictures, duplicates, wrong labels, leaks between the parts, tiny classes."""
+    """Read every file: broken images, duplicates, wrong labels, leaks between the split, tiny classes."""
     from lookalike.data.read import read
     from lookalike.data.readers.tables import write_table
     from lookalike.data.validate import check_data, without
 
     table = read(data)
-    report = check_data(table, progress=progress_of(quiet))
+    report = check_data(table, progress=make_progress(quiet))
     if json:
         print_json(report.to_dict())
     else:
@@ -94,12 +94,14 @@ def check(
 def split(
     data: DataArgument,
     out: Annotated[
-        Path | None, typer.Option(help="Write label,split; beside the pictures as split.csv it counts.")
+        Path | None, typer.Option(help="Write label,split; beside the images as split.csv it counts.")
     ] = None,
-    test_share: Annotated[
+    test_fraction: Annotated[
         float, typer.Option(help="Share of the classes that test, where the data names none.")
     ] = 0.2,
-    validation_share: Annotated[float, typer.Option(help="Share of the other classes that validate.")] = 0.15,
+    validation_fraction: Annotated[
+        float, typer.Option(help="Share of the other classes that validate.")
+    ] = 0.15,
     seed: Annotated[int, typer.Option(help="Chooses the classes; the same on every machine.")] = 0,
     source: Annotated[str, typer.Option(help="auto, named (the data's own) or hold_out.")] = "auto",
     json: Json = False,
@@ -107,21 +109,21 @@ def split(
     """Show which classes train, validate and test, with a digest that tells two splits apart."""
     from lookalike.data.read import read
     from lookalike.data.readers.split_files import write_split_file
-    from lookalike.data.splits import three_way
+    from lookalike.data.splits import three_way_split
 
     table = read(data)
-    parts = three_way(
-        table, test_share=test_share, validation_share=validation_share, seed=seed, source=source
+    split = three_way_split(
+        table, test_fraction=test_fraction, validation_fraction=validation_fraction, seed=seed, source=source
     )
-    tables = {"train": parts.train, "validation": parts.validation, "test": parts.test}
+    tables = {"train": split.train, "validation": split.validation, "test": split.test}
     if out is not None:
         write_split_file(out, tables)
-    counts: dict[str, Any] = {n: {"pictures": len(t), "classes": t.num_classes} for n, t in tables.items()}
+    counts: dict[str, Any] = {n: {"images": len(t), "classes": t.num_classes} for n, t in tables.items()}
     if json:
-        print_json({**counts, "source": parts.source, "digest": parts.digest()})
+        print_json({**counts, "source": split.source, "digest": split.digest()})
         return
     print_rows(
-        ["part", "pictures", "classes"],
-        [[n, f"{c['pictures']:,}", f"{c['classes']:,}"] for n, c in counts.items()],
+        ["part", "images", "classes"],
+        [[n, f"{c['images']:,}", f"{c['classes']:,}"] for n, c in counts.items()],
     )
-    print(f"test classes: {parts.source}\ndigest: {parts.digest()}")
+    print(f"test classes: {split.source}\ndigest: {split.digest()}")

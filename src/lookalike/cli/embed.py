@@ -1,11 +1,11 @@
-"""lookalike embed: pictures to vectors."""
+"""lookalike embed: images to vectors."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import DataArgument, Device, Quiet, RunArgument, progress_of
+from lookalike.cli.common import DataArgument, Device, Quiet, RunArgument, make_progress
 
 Out = Annotated[
     Path, typer.Option("--out", "-o", help="FILE.npz (vectors, labels, paths), FILE.npy or FILE.parquet.")
@@ -20,8 +20,8 @@ def add(app: typer.Typer) -> None:
 def embed(
     run: RunArgument, data: DataArgument, out: Out, device: Device = "auto", quiet: Quiet = False
 ) -> None:
-    """Embed every picture of DATA with the run's model; the vectors stream to the file."""
-    progress = progress_of(quiet)
+    """Embed every image of DATA with the run's model; the vectors stream to the file."""
+    progress = make_progress(quiet)
     from lookalike.data.read import read
     from lookalike.embedding import embed_to_file
     from lookalike.models.checkpoint import load_model
@@ -30,4 +30,4 @@ def embed(
     model, _ = load_model(run)
     place = pick_device(device)
     count = embed_to_file(model.to(place), read(data, labeled=False), out, device=place, progress=progress)
-    print(f"{count} pictures, {model.embedding_dim}-d, in {out}")
+    print(f"{count} images, {model.embedding_dim}-d, in {out}")

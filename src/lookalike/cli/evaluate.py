@@ -1,13 +1,13 @@
-"""lookalike evaluate: a run on pictures, or anybody's vectors."""
+"""lookalike evaluate: a run on images, or anybody's vectors."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from lookalike.cli.common import Device, Json, Quiet, percent_rows, print_json, print_rows, progress_of
+from lookalike.cli.common import Device, Json, Quiet, make_progress, percent_rows, print_json, print_rows
 
-Run = Annotated[Path | None, typer.Argument(help="A run folder; leave out with --embeddings.")]
+Run = Annotated[Path | None, typer.Argument(help="A run directory; leave out with --embeddings.")]
 Data = Annotated[str | None, typer.Argument(help="What to measure on; default: the run's own test classes.")]
 File = Annotated[Path | None, typer.Option(help="Vectors: .npy, .npz or .parquet.")]
 Labels = Annotated[Path | None, typer.Option(help="Their labels: .npy, or in the same .npz or .parquet.")]
@@ -16,7 +16,7 @@ GalleryLabels = Annotated[Path | None, typer.Option(help="Their labels.")]
 Ks = Annotated[str, typer.Option(help="The K of Recall@K, separated by commas.")]
 Similarity = Annotated[str, typer.Option(help="cosine, dot or euclidean.")]
 Ties = Annotated[
-    str, typer.Option(help="Order of equally similar pictures: index, optimistic, pessimistic, expected.")
+    str, typer.Option(help="Order of equally similar images: index, optimistic, pessimistic, expected.")
 ]
 Lone = Annotated[str, typer.Option(help="Queries with nothing to find: exclude, or miss.")]
 Save = Annotated[
@@ -47,7 +47,7 @@ def evaluate(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure retrieval: how often, and how well, a picture finds its own class among the others."""
+    """Measure retrieval: how often, and how well, an image finds its own class among the others."""
     from lookalike.errors import ArgumentError
 
     try:
@@ -57,17 +57,17 @@ def evaluate(
     options: dict[str, Any] = {"ks": numbers, "similarity": similarity, "clustering": clustering}
     options |= {"ties": ties, "lone": lone}
     if (run is None) == (embeddings is None):
-        raise ArgumentError("name a run folder, or vectors with --embeddings FILE (and --labels FILE)")
+        raise ArgumentError("name a run directory, or vectors with --embeddings FILE (and --labels FILE)")
     if embeddings is not None:
         from lookalike.evaluation.files import evaluate_files
 
         result = evaluate_files(embeddings, labels, gallery_embeddings, gallery_labels, **options)
     else:
         from lookalike.training.evaluate_run import evaluate_run
-        from lookalike.training.run_dir import RunFolder
+        from lookalike.training.run_dir import RunDir
 
         assert run is not None
-        result = evaluate_run(RunFolder(run), data, device=device, progress=progress_of(quiet), **options)
+        result = evaluate_run(RunDir(run), data, device=device, progress=make_progress(quiet), **options)
     if save is not None:
         result.save(save)
     if json:

@@ -1,11 +1,11 @@
-"""lookalike index: pictures to a searchable index."""
+"""lookalike index: images to a searchable index."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import DataArgument, Device, Quiet, RunArgument, progress_of
+from lookalike.cli.common import DataArgument, Device, Quiet, RunArgument, make_progress
 
 Out = Annotated[
     Path, typer.Option("--out", "-o", help="The index folder; an existing one is brought up to date.")
@@ -18,10 +18,10 @@ def add(app: typer.Typer) -> None:
 
 
 def index(
-    run: RunArgument, pictures: DataArgument, out: Out, device: Device = "auto", quiet: Quiet = False
+    run: RunArgument, images: DataArgument, out: Out, device: Device = "auto", quiet: Quiet = False
 ) -> None:
-    """Index PICTURES with the run's model; pictures that did not change are not embedded again."""
-    progress = progress_of(quiet)
+    """Index IMAGES with the run's model; images that did not change are not embedded again."""
+    progress = make_progress(quiet)
     from lookalike.search.image_search import build_index
 
-    print(build_index(run, pictures, out, device=device, progress=progress))
+    print(build_index(run, images, out, device=device, progress=progress))

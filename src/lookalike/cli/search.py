@@ -1,4 +1,4 @@
-"""lookalike search: the pictures most like these."""
+"""lookalike search: the images most like these."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,10 +8,10 @@ import typer
 from lookalike.cli.common import Device, Json, print_json
 
 Index = Annotated[Path, typer.Argument(help="An index folder, as `lookalike index` leaves it.")]
-Pictures = Annotated[list[Path] | None, typer.Argument(help="The pictures to look for.")]
-Sample = Annotated[int, typer.Option(min=0, help="Also ask with so many of the index's own pictures.")]
+Images = Annotated[list[Path] | None, typer.Argument(help="The images to look for.")]
+Sample = Annotated[int, typer.Option(min=0, help="Also ask with so many of the index's own images.")]
 K = Annotated[int, typer.Option("-k", min=1, help="How many to show.")]
-Html = Annotated[Path | None, typer.Option("--html", help="Also write a page with the pictures.")]
+Html = Annotated[Path | None, typer.Option("--html", help="Also write a page with the images.")]
 
 
 def add(app: typer.Typer) -> None:
@@ -23,17 +23,17 @@ def add(app: typer.Typer) -> None:
 
 def search(
     index: Index,
-    pictures: Pictures = None,
+    images: Images = None,
     k: K = 10,
     sample: Sample = 0,
     html: Html = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Find the K pictures of the index most similar to each PICTURE, most similar first."""
-    from lookalike.search.image_search import search_pictures
+    """Find the K images of the index most similar to each IMAGE, most similar first."""
+    from lookalike.search.image_search import search_images
 
-    found = search_pictures(index, pictures or [], k=k, sample=sample, device=device)
+    found = search_images(index, images or [], k=k, sample=sample, device=device)
     if html is not None:
         from lookalike.reporting.report import write_hits
 

@@ -6,7 +6,7 @@ import typer
 
 from lookalike.cli.common import Json, percent_rows, print_json, print_rows
 
-What = Annotated[str, typer.Argument(help="A run folder, or the word settings.")]
+What = Annotated[str, typer.Argument(help="A run directory, or the word settings.")]
 
 
 def add(app: typer.Typer) -> None:
@@ -19,9 +19,9 @@ def show(what: What, json: Json = False) -> None:
     if what == "settings":
         _show_settings(json)
         return
-    from lookalike.training.run_dir import RunFolder
+    from lookalike.training.run_dir import RunDir
 
-    run = RunFolder(what)
+    run = RunDir(what)
     experiment, result = run.experiment(), run.read_json("result.json")
     if json:
         print_json({"experiment": experiment.model_dump(mode="json"), "result": result})

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lookalike.cli.common import Device, Json, Quiet, Set, print_json, progress_of
+from lookalike.cli.common import Device, Json, Quiet, Set, make_progress, print_json
 
 app = typer.Typer(
     help="The tables and figures of the papers: list, show, run, and the table of what has been run.",
@@ -72,16 +72,14 @@ def run(
     budget: Annotated[
         str | None, typer.Option(help="Start no run after this time, such as 90s, 10m or 2h.")
     ] = None,
-    protocol: Annotated[str, typer.Option(help="honest, papers, two_stage or folds.")] = "honest",
+    protocol: Annotated[str, typer.Option(help="held_out, papers, two_stage or folds.")] = "held_out",
     mode: Annotated[
         str | None, typer.Option(help="frozen, partial or finetune instead of the paper's, at our rates.")
     ] = None,
     backbone: Annotated[str | None, typer.Option(help="Another network, with its usual weights.")] = None,
     settings: Set = None,
     trials: Annotated[int, typer.Option(min=1, help="Settings that protocol folds tries.")] = 50,
-    smoke: Annotated[
-        bool, typer.Option("--smoke", help="Toy size on built-in pictures: does it run?")
-    ] = False,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Toy size on built-in images: does it run?")] = False,
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Keep the weights of every run.")
     ] = False,
@@ -95,11 +93,11 @@ def run(
     Several processes can work on the same --out folder. Where data, network or settings are not the paper's,
     the title says so and published numbers are set apart.
     """
-    progress = progress_of(quiet)
+    progress = make_progress(quiet)
     progress.say("loading ...")
     from lookalike.studies import find_study
     from lookalike.studies.adapt import Adaptation
-    from lookalike.studies.datasets import Pictures
+    from lookalike.studies.datasets import Images
     from lookalike.studies.render import write_table
     from lookalike.studies.run import Options, run_study
     from lookalike.utils.validation import check_choice
@@ -109,7 +107,7 @@ def run(
         check_choice("--mode", mode, ("frozen", "partial", "finetune"))
     options = Options(
         out=out,
-        pictures=Pictures(data, dataset, smoke=smoke),
+        images=Images(data, dataset, smoke=smoke),
         adaptation=Adaptation(backbone, mode, tuple(settings or ()), smoke),
         rows=tuple(name for given in rows or () for name in given.split(",")),
         seeds=seeds or (1 if smoke else 10 if protocol == "folds" else 5),

@@ -11,14 +11,16 @@ from lookalike.cli.common import (
     Json,
     Quiet,
     Set,
+    make_progress,
     percent_rows,
     print_json,
     print_rows,
-    progress_of,
 )
 
-Out = Annotated[Path, typer.Option("--out", "-o", help="The run folder to make.")]
-From = Annotated[Path | None, typer.Option("--from", help="A run folder whose model training goes on from.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="The run directory to make.")]
+From = Annotated[
+    Path | None, typer.Option("--from", help="A run directory whose model training goes on from.")
+]
 Config = Annotated[
     Path | None, typer.Option("--config", help="An experiment in YAML; --set changes it further.")
 ]
@@ -56,7 +58,7 @@ def train(
     Without a GPU the first stages of the network are run once and only the last ones train (mode partial);
     with a GPU everything trains (mode finetune). The quickest is --set train.mode=frozen.
     """
-    progress = progress_of(quiet)
+    progress = make_progress(quiet)
     progress.say("loading ...")
     from lookalike.config.experiment import Experiment, load_experiment
     from lookalike.errors import ArgumentError

@@ -1,7 +1,7 @@
 """An experiment: every setting of a run, in one frozen value that reads and writes YAML.
 
 `Experiment()` is the default; `override(["loss.scale=16", "train.mode=frozen"])` gives another one;
-`resolve` fills in what depends on the device and on the pictures. A run's `experiment.yaml` is the
+`resolve` fills in what depends on the device and on the images. A run's `experiment.yaml` is the
 resolved experiment, complete: running it again on the same data gives the same numbers.
 """
 
@@ -23,7 +23,7 @@ from lookalike.config.schema import (
     TrainSettings,
 )
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.splits import Parts, three_way
+from lookalike.data.splits import Split, three_way_split
 from lookalike.errors import ArgumentError, FileError, UnknownNameError
 from lookalike.losses import LOSSES
 from lookalike.utils.validation import look_up, near_miss
@@ -74,20 +74,20 @@ class Experiment(Settings):
             _assign(known, chosen, place.strip(), _value(text))
         return _parse(chosen, "the settings")
 
-    def resolve(self, *, gpu: bool, picture_size: int, backbone_size: int, pictures: int) -> "Experiment":
-        """This experiment with every None filled that depends on the device, the mode or the pictures.
+    def resolve(self, *, gpu: bool, short_side: int, backbone_size: int, images: int) -> "Experiment":
+        """This experiment with every None filled that depends on the device, the mode or the images.
 
         Args:
-            picture_size: median short side of the pictures, pixels.
+            image_size: median short side of the images, pixels.
             backbone_size: the side that the backbone was trained at, pixels.
-            pictures: number of training pictures; a closed-form start has no more directions than these.
+            images: number of training images; a closed-form start has no more directions than these.
         """
         mode = self.train.mode or ("finetune" if gpu else "partial")
         train = {"mode": mode, "precision": "bf16-mixed" if gpu else "32-true", **MODE_DEFAULTS[mode]}
         train |= {key: value for key, value in self.train.model_dump().items() if value is not None}
-        size = self.data.image_size or _input_size(picture_size, backbone_size, gpu=gpu)
+        size = self.data.image_size or _input_size(short_side, backbone_size, gpu=gpu)
         data = self.data.model_dump() | {"image_size": size, "resize": self.data.resize or size}
-        dim = self.model.embedding_dim or min(512, 2 ** int(math.log2(max(2, pictures // 2))))
+        dim = self.model.embedding_dim or min(512, 2 ** int(math.log2(max(2, images // 2))))
         model = self.model.model_dump() | {"embedding_dim": dim}
         return _parse(self.model_dump() | {"train": train, "data": data, "model": model}, "the settings")
 
@@ -110,12 +110,12 @@ class Experiment(Settings):
                 tree[part][name] = kept
         return _parse(tree, "the settings")
 
-    def cut(self, table: LabeledImages) -> Parts:
+    def split(self, table: LabeledImages) -> Split:
         """Train, validation and test classes of `table`, by the seed and the data settings."""
-        return three_way(
+        return three_way_split(
             table,
-            test_share=self.data.test_share,
-            validation_share=self.data.validation_share,
+            test_fraction=self.data.test_fraction,
+            validation_fraction=self.data.validation_fraction,
             seed=self.seed,
             source=self.data.split,
         )
@@ -190,15 +190,15 @@ def _parse(tree: dict[str, Any], where: str) -> Experiment:
         raise ArgumentError(f"{where}: {place} is {first['input']!r}; {first['msg'].lower()}") from error
 
 
-def _input_size(picture_size: int, backbone_size: int, *, gpu: bool) -> int:
-    """The side at which images of a median short side of `picture_size` are shown to the network.
+def _input_size(short_side: int, backbone_size: int, *, gpu: bool) -> int:
+    """The side at which images of a median short side of `short_side` are shown to the network.
 
     A network does best near the size that it was trained at, and small images do better enlarged than shown
     small; without a GPU a seventh less keeps most of that for three quarters of the time. Nothing is gained
     by enlarging more than twice.
     """
     most = backbone_size if gpu else round(backbone_size * 6 / 7 / 32) * 32
-    return min(most, max(32, round(2 * picture_size / 32) * 32))
+    return min(most, max(32, round(2 * short_side / 32) * 32))
 
 
 def _value(text: str) -> Any:

@@ -20,14 +20,16 @@ class Settings(BaseModel):
 
 
 class DataSettings(Settings):
-    """How a table of pictures becomes training, validation and test classes, and pixels."""
+    """How a table of images becomes training, validation and test classes, and pixels."""
 
     split: Literal["auto", "named", "hold_out"] = Field(
         "auto",
         description="test classes: auto: as the data names them, else held out; named: insist; hold_out: ignore",
     )
-    validation_share: float = Field(0.15, gt=0, lt=1, description="share of the training classes that choose")
-    test_share: float = Field(
+    validation_fraction: float = Field(
+        0.15, gt=0, lt=1, description="share of the training classes that choose"
+    )
+    test_fraction: float = Field(
         0.3, gt=0, lt=1, description="share of classes held out if no test split is named"
     )
     image_size: int | None = Field(
@@ -41,14 +43,11 @@ class DataSettings(Settings):
     )
     crop_scale: tuple[float, float] = Field((0.4, 1.0), description="area range of random resized crops")
     crop_ratio: tuple[float, float] = Field((0.75, 4 / 3), description="aspect range of random resized crops")
-    flip: bool = Field(True, description="mirror half of the training pictures")
+    flip: bool = Field(True, description="mirror half of the training images")
     workers: int | None = Field(
         None,
         ge=0,
         description="decoding processes; None: cores - 1, at most 8, and none where a CPU only embeds",
-    )
-    keep_decoded: bool = Field(
-        False, description="finetune: decode each picture once and keep its pixels on disk, 3 bytes each"
     )
 
 
@@ -60,7 +59,7 @@ class ModelSettings(Settings):
     pooling: Literal["average", "maximum", "average_plus_maximum", "k_max", "concat"] = "concat"
     pooling_k: int = Field(1, ge=1, description="places that k_max averages")
     norm: Literal["none", "layer_norm", "unit"] = "none"
-    embedding_dim: int | None = Field(None, ge=1, description="None: 512, or less for few training pictures")
+    embedding_dim: int | None = Field(None, ge=1, description="None: 512, or less for few training images")
     start: Literal["whitened", "pca", "identity", "random"] = "whitened"
     finish: Literal["whitened", "none"] = "whitened"
     shrinkage: float = Field(1.0, gt=0, description="s of the shrunk within-class covariance")
@@ -80,12 +79,12 @@ class LossSettings(BaseModel):
 
 
 class BatchSettings(Settings):
-    """Which pictures meet in a batch."""
+    """Which images meet in a batch."""
 
     sampler: Literal["random", "balanced"] = "random"
-    size: int = Field(90, ge=1, description="pictures a batch of the random sampler")
+    size: int = Field(90, ge=1, description="images a batch of the random sampler")
     classes: int = Field(8, ge=1, description="classes a batch of the balanced sampler")
-    per_class: int = Field(4, ge=1, description="pictures of each class in a balanced batch")
+    per_class: int = Field(4, ge=1, description="images of each class in a balanced batch")
     drop_last: bool = Field(
         False, description="random sampler: only whole batches, the rest of the epoch's order left out"
     )
@@ -154,11 +153,13 @@ class TrainSettings(Settings):
         le=1,
         description="share of a batch in running statistics; None: the backbone's, mostly 0.1",
     )
-    cut: int | None = Field(None, ge=1, description="partial: number of first stages that are cached")
-    views: int = Field(
+    frozen_stages: int | None = Field(
+        None, ge=1, description="partial: how many of the first stages are frozen and cached"
+    )
+    cached_views: int = Field(
         2,
         ge=1,
-        description="partial: cached views of a picture: itself, its mirror image (with data.flip), crops",
+        description="partial: cached views of an image: itself, its mirror image (with data.flip), crops",
     )
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] | None = None
     accumulate: int = Field(1, ge=1, description="batches whose gradients are added before a step")

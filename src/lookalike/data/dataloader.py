@@ -1,4 +1,4 @@
-"""Pictures of a data set in batches: decoded by threads of this process, or by processes of their own.
+"""Images of a data set in batches: decoded by threads of this process, or by processes of their own.
 
 Processes decode ahead of a network that trains, or that an accelerator runs. Where the CPU only embeds they
 take a core away from a network whose threads all wait for the slowest; there it is faster to take turns: all
@@ -20,7 +20,7 @@ from lookalike.data.image_dataset import ImageDataset
 
 Result = TypeVar("Result")
 SLOW = 0.0015
-"""Seconds for a picture from which on several threads decode; the first of a batch takes some for cold caches."""
+"""Seconds for an image from which on several threads decode; the first of a batch takes some for cold caches."""
 AHEAD = 2
 """Results of a thread that wait to be taken; decoded photos are large."""
 
@@ -48,16 +48,16 @@ def in_threads(function: Callable[[int], Result], rows: Iterable[int]) -> Iterat
             yield waiting.popleft().result()
 
 
-def picture_batches(dataset: ImageDataset, *, batch_size: int, workers: int) -> Iterator[Tensor]:
-    """All pictures of `dataset` in order: uint8 (B, 3, S, S)."""
+def image_batches(dataset: ImageDataset, *, batch_size: int, workers: int) -> Iterator[Tensor]:
+    """All images of `dataset` in order: uint8 (B, 3, S, S)."""
     rows = range(len(dataset))
     batches = (rows[at : at + batch_size] for at in range(0, len(rows), batch_size))
-    for images, _labels in PictureLoader(dataset, workers).batches(batches):
+    for images, _labels in ImageLoader(dataset, workers).batches(batches):
         yield images
 
 
-class PictureLoader:
-    """Batches of chosen pictures of a dataset.
+class ImageLoader:
+    """Batches of chosen images of a dataset.
 
     Worker processes live as long as this object. Forked anew for each pass, they would each time share the
     memory of a process full of activations, every page of which is then copied when it is next written to: a
@@ -82,7 +82,7 @@ class PictureLoader:
             )
 
     def batches(self, rows: Iterable[Sequence[int]]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Pictures, uint8 (B, 3, S, S), and labels of each list of rows."""
+        """Images, uint8 (B, 3, S, S), and labels of each list of rows."""
         if self._loader is None:
             yield from self._in_this_process(rows)
             return
@@ -91,7 +91,7 @@ class PictureLoader:
             yield images, labels
 
     def _in_this_process(self, rows: Iterable[Sequence[int]]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Photos by all threads. Small pictures one by one: opening one is mostly Python's own work, for which
+        """Photos by all threads. Small images one by one: opening one is mostly Python's own work, for which
         threads would wait on each other. The first of a batch tells which they are."""
         look_up = self._dataset.__getitem__
         for first, *others in rows:
@@ -99,5 +99,5 @@ class PictureLoader:
             one = look_up(first)
             slow = time.perf_counter() - began > SLOW
             rest = in_threads(look_up, others) if slow else map(look_up, others)
-            pictures, labels, _rows = zip(one, *rest, strict=True)
-            yield torch.stack(pictures), torch.tensor(labels)
+            images, labels, _rows = zip(one, *rest, strict=True)
+            yield torch.stack(images), torch.tensor(labels)

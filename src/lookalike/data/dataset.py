@@ -1,6 +1,6 @@
 """What every part of the package calls a data set: paths, class numbers and class names; no pixels.
 
-Readers make this table out of files, splits cut it, `ImageDataset` opens its pictures. It is immutable and
+Readers make this table out of files, splits cut it, `ImageDataset` opens its images. It is immutable and
 checked when it is built, so that the code behind it may trust labels to be 0..C-1 without gaps in naming.
 """
 
@@ -50,11 +50,11 @@ class CoarseLevel:
 
 @dataclass(frozen=True, eq=False)
 class LabeledImages:
-    """A table of N pictures in C classes.
+    """A table of N images in C classes.
 
     Attributes:
         root: folder that the paths are relative to.
-        paths: N POSIX paths; a path is also the picture's id.
+        paths: N POSIX paths; a path is also the image's id.
         labels: int64 (N,), each in 0..C-1.
         class_names: the C original names, in the order of the labels. A class may be empty.
         coarse: zero or more coarser groupings of the classes.
@@ -124,18 +124,18 @@ class LabeledImages:
                 f"{part} {int((self.split == part).sum())}" for part in SPLITS if (self.split == part).any()
             )
         )
-        return f"<LabeledImages '{self.name}': {len(self)} pictures, {self.num_classes} classes{named}>"
+        return f"<LabeledImages '{self.name}': {len(self)} images, {self.num_classes} classes{named}>"
 
     @property
     def num_classes(self) -> int:
         return len(self.class_names)
 
     def file(self, index: int) -> Path:
-        """Where picture `index` lies."""
+        """Where image `index` lies."""
         return self.root / self.paths[index]
 
     def class_counts(self) -> Ints:
-        """Pictures of each class, shape (C,)."""
+        """Images of each class, shape (C,)."""
         return np.bincount(self.labels, minlength=self.num_classes).astype(np.int64)
 
     def splits(self) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ class LabeledImages:
         return () if self.split is None else tuple(p for p in SPLITS if (self.split == p).any())
 
     def rows(self, index: Iterable[int] | npt.NDArray[Any]) -> Self:
-        """The pictures at `index` (numbers or a mask), in that order, with the same classes."""
+        """The images at `index` (numbers or a mask), in that order, with the same classes."""
         at = np.asarray(index if isinstance(index, np.ndarray) else list(index))
         at = np.flatnonzero(at) if at.dtype == np.bool_ else at.astype(np.int64)
         return replace(
@@ -155,7 +155,7 @@ class LabeledImages:
         )
 
     def of_classes(self, class_ids: Iterable[int] | npt.NDArray[Any]) -> Self:
-        """The pictures of these classes, labels renumbered 0.. in the order of `class_ids`.
+        """The images of these classes, labels renumbered 0.. in the order of `class_ids`.
 
         Coarse levels keep only the coarse classes that are still used.
 
@@ -181,11 +181,11 @@ class LabeledImages:
         )
 
     def present(self) -> Self:
-        """The same pictures, with only the classes that have any."""
+        """The same images, with only the classes that have any."""
         return self.of_classes(np.unique(self.labels))
 
     def part(self, name: str) -> Self:
-        """The pictures that the data's own split calls `name`, classes renumbered to those present.
+        """The images that the data's own split calls `name`, classes renumbered to those present.
 
         Raises:
             DataError: the data has no split, or the part is empty.
@@ -206,8 +206,8 @@ class LabeledImages:
         found = np.ones(len(self), bool) if self.role is None else self.role != "query"
         return np.flatnonzero(found).astype(np.int64)
 
-    def picture_digest(self) -> str:
-        """Hash of the bytes of all pictures, in order; names and labels do not matter."""
+    def image_digest(self) -> str:
+        """Hash of the bytes of all images, in order; names and labels do not matter."""
         whole = hashlib.blake2b(digest_size=16)
         for row in range(len(self)):
             whole.update(hashlib.blake2b(self.file(row).read_bytes(), digest_size=16).digest())

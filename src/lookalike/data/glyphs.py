@@ -4,7 +4,7 @@ It needs no download, is drawn in seconds, and has what real data has: many clas
 on, a coarser level (the script), and difficulty from faces, distortion, color and noise. A character is a
 class when at least four faces have it; characters that look alike in every face that both have (Latin A,
 Greek Alpha, Cyrillic A; o and O, since size is random) are one class, called after the first of them.
-The pictures are ordinary JPEG files, so they take the same path as anybody's data.
+The images are ordinary JPEG files, so they take the same path as anybody's data.
 """
 
 import contextlib
@@ -70,7 +70,7 @@ def draw_glyphs(
     Args:
         cache_dir: where to keep it; default the package's cache.
         seed: chooses distortions, colors, noise and which characters test.
-        per_class: pictures of each character; default 20.
+        per_class: images of each character; default 20.
     """
     per_class = PER_CLASS if per_class is None else per_class
     home = (cache_folder() if cache_dir is None else cache_dir) / "glyphs"
@@ -97,9 +97,9 @@ def _draw_all(folder: Path, seed: int, per_class: int) -> None:
     paths, raw, split = [], [], []
     for character in characters:
         (folder / character.name).mkdir()
-        for i, picture in enumerate(pictures_of(character, seed, per_class)):
+        for i, image in enumerate(images_of(character, seed, per_class)):
             path = f"{character.name}/{i:02d}.jpg"
-            picture.save(folder / path, quality=90)
+            image.save(folder / path, quality=90)
             paths.append(path)
             raw.append(character.name)
             split.append("test" if character in tests else "train")
@@ -111,8 +111,8 @@ def _draw_all(folder: Path, seed: int, per_class: int) -> None:
     write_table(table, folder / "glyphs.csv")
 
 
-def pictures_of(character: Character, seed: int, count: int) -> Iterator[Image.Image]:
-    """`count` pictures of one character, its faces taking turns; they depend on the seed and it alone."""
+def images_of(character: Character, seed: int, count: int) -> Iterator[Image.Image]:
+    """`count` images of one character, its faces taking turns; they depend on the seed and it alone."""
     draws = np.random.default_rng((seed, character.code))
     faces = draws.permutation(len(character.faces))
     for i in range(count):
@@ -124,7 +124,7 @@ def _in_hash_order(characters: tuple[Character, ...], seed: int) -> list[Charact
 
 
 def _distorted(mask: Image.Image, draws: np.random.Generator) -> Image.Image:
-    """One picture: the letter turned, sheared, scaled, moved, colored, blurred, with grain."""
+    """One image: the letter turned, sheared, scaled, moved, colored, blurred, with grain."""
     angle = np.deg2rad(draws.uniform(-8, 8))
     shear, stretch = draws.uniform(-0.12, 0.12), draws.uniform(0.92, 1.08)
     scale = draws.uniform(0.75, 1.0)

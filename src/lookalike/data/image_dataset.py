@@ -1,4 +1,4 @@
-"""The only place that opens a picture: orientation, color modes and broken files are settled here.
+"""The only place that opens an image: orientation, color modes and broken files are settled here.
 
 Everything downstream sees upright 8-bit RGB. Training, evaluation, index and the web page all come through
 `open_image`, so none of them can turn a phone's photo another way.
@@ -12,26 +12,20 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.image_io import Picture, open_image
+from lookalike.data.image_io import PILImage, open_image
 
 
 class Transform(Protocol):
-    """From a picture to a uint8 (3, S, S) tensor; see `transforms`."""
+    """From an image to a uint8 (3, S, S) tensor; see `transforms`."""
 
     random: bool
     at_least: tuple[int, int] | None
 
-    def __call__(self, image: Picture, draws: np.random.Generator | None = None) -> Tensor: ...
-
-
-class Kept(Protocol):
-    """Pictures that were decoded before; see `decoded`."""
-
-    def open(self, row: int) -> Picture: ...
+    def __call__(self, image: PILImage, draws: np.random.Generator | None = None) -> Tensor: ...
 
 
 class ImageDataset(Dataset[tuple[Tensor, int, int]]):
-    """Pictures of a table as (uint8 (3, S, S), label, row number).
+    """Images of a table as (uint8 (3, S, S), label, row number).
 
     What is random in the transform depends on (seed, epoch, row) alone: any number of worker processes, any
     order and any rank give the same pixels. `set_epoch` reaches worker processes that live on between epochs.
@@ -41,8 +35,6 @@ class ImageDataset(Dataset[tuple[Tensor, int, int]]):
         self.table = table
         self.transform = transform
         self.seed = seed
-        self.kept: Kept | None = None
-        """Decoded pictures to take instead of the files."""
         self._epoch = torch.zeros((), dtype=torch.int64)
         self._epoch.share_memory_()  # type: ignore[no-untyped-call]
 
@@ -54,13 +46,8 @@ class ImageDataset(Dataset[tuple[Tensor, int, int]]):
         return len(self.table)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int, int]:
-        image = self._open(index)
+        image = open_image(self.table.file(index), at_least=self.transform.at_least)
         draws = None
         if self.transform.random:
             draws = np.random.default_rng((self.seed, int(self._epoch), index))
         return self.transform(image, draws), int(self.table.labels[index]), index
-
-    def _open(self, index: int) -> Picture:
-        if self.kept is not None:
-            return self.kept.open(index)
-        return open_image(self.table.file(index), at_least=self.transform.at_least)

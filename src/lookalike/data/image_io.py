@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lookalike.errors import DataError
 
-Picture = Image.Image
+PILImage = Image.Image
 
 
 ORIENTATION = 0x0112
@@ -29,8 +29,8 @@ FILTERS = {
 }
 
 
-class PictureError(DataError):
-    """A file that cannot be opened as a picture.
+class ImageError(DataError):
+    """A file that cannot be opened as an image.
 
     Raised in a DataLoader's worker process it comes back wrapped in that process's traceback; only its own
     last line, which names the file, is kept.
@@ -40,10 +40,10 @@ class PictureError(DataError):
         super().__init__(message.rpartition(f"{type(self).__name__}: ")[2].strip())
 
 
-def open_image(path: str | Path, *, at_least: tuple[int, int] | None = None) -> Picture:
-    """The picture in `path`, upright, as 8-bit RGB.
+def open_image(path: str | Path, *, at_least: tuple[int, int] | None = None) -> PILImage:
+    """The image in `path`, upright, as 8-bit RGB.
 
-    The EXIF orientation is applied; gray, palette, CMYK, 1-bit and 16-bit pictures are converted;
+    The EXIF orientation is applied; gray, palette, CMYK, 1-bit and 16-bit images are converted;
     transparency is blended on white; of several frames the first counts.
 
     Args:
@@ -53,26 +53,24 @@ def open_image(path: str | Path, *, at_least: tuple[int, int] | None = None) -> 
             in full. None decodes in full.
 
     Raises:
-        DataError: not a picture, truncated, or empty; the message names the file.
+        DataError: not an image, truncated, or empty; the message names the file.
     """
     try:
         with open(path, "rb") as stream, Image.open(stream) as image:
             return _decode(image, at_least)
     except FileNotFoundError as error:
-        raise PictureError(
-            f"{path}: no such file; correct the path or remove it from the data set"
-        ) from error
+        raise ImageError(f"{path}: no such file; correct the path or remove it from the data set") from error
     except UnidentifiedImageError as error:
-        raise PictureError(f"{path}: {_why_unknown(Path(path))}") from error
+        raise ImageError(f"{path}: {_why_unknown(Path(path))}") from error
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
-        raise PictureError(f"{path}: cannot be decoded ({error}); replace or remove the file") from error
+        raise ImageError(f"{path}: cannot be decoded ({error}); replace or remove the file") from error
 
 
-def picture_size(path: str | Path) -> tuple[int, int]:
-    """(width, height) of the upright picture, read from the header without decoding the pixels.
+def image_size(path: str | Path) -> tuple[int, int]:
+    """(width, height) of the upright image, read from the header without decoding the pixels.
 
     Raises:
-        DataError: not a picture; the message names the file.
+        DataError: not an image; the message names the file.
     """
     try:
         with open(path, "rb") as stream, Image.open(stream) as image:
@@ -81,13 +79,13 @@ def picture_size(path: str | Path) -> tuple[int, int]:
             width, height = image.size
             sideways = image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
     except OSError as error:
-        raise PictureError(
-            f"{path}: cannot be read as a picture ({error}); replace or remove the file"
+        raise ImageError(
+            f"{path}: cannot be read as an image ({error}); replace or remove the file"
         ) from error
     return (height, width) if sideways else (width, height)
 
 
-def _decode(image: Picture, at_least: tuple[int, int] | None) -> Picture:
+def _decode(image: PILImage, at_least: tuple[int, int] | None) -> PILImage:
     jpeg = image.format in ("JPEG", "MPO")
     turned = False
     if not jpeg or "exif" in image.info:
@@ -101,8 +99,8 @@ def _decode(image: Picture, at_least: tuple[int, int] | None) -> Picture:
     return to_rgb(image)
 
 
-def to_rgb(image: Picture) -> Picture:
-    """A picture of any mode as RGB: alpha blended on white, 16-bit gray scaled to 8.
+def to_rgb(image: PILImage) -> PILImage:
+    """An image of any mode as RGB: alpha blended on white, 16-bit gray scaled to 8.
 
     Raises:
         ValueError: a mode without a defined range, such as floats.
@@ -116,7 +114,7 @@ def to_rgb(image: Picture) -> Picture:
             raise ValueError("32-bit gray values outside 0..65535")
         return Image.fromarray((gray >> 8).astype(np.uint8)).convert("RGB")
     if image.mode == "F":
-        raise ValueError("floating-point pixels have no defined range; save the picture with 8 or 16 bits")
+        raise ValueError("floating-point pixels have no defined range; save the image with 8 or 16 bits")
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         if image.mode in ("RGBa", "La"):
             image = image.convert({"RGBa": "RGBA", "La": "LA"}[image.mode])
@@ -130,12 +128,12 @@ def _why_unknown(path: Path) -> str:
     if not head:
         return "the file is empty; replace or remove it"
     if head[4:8] == b"ftyp" and head[8:12] in (b"heic", b"heix", b"mif1", b"msf1", b"hevc"):
-        return "HEIC pictures cannot be read; convert them to JPEG"
-    return f"not a picture (it starts with {head[:8]!r}); replace or remove the file"
+        return "HEIC images cannot be read; convert them to JPEG"
+    return f"not an image (it starts with {head[:8]!r}); replace or remove the file"
 
 
-def to_tensor(image: Picture, *, mirror: bool = False) -> Tensor:
-    """An RGB picture as uint8 (3, H, W), mirrored left to right on request; one copy."""
+def to_tensor(image: PILImage, *, mirror: bool = False) -> Tensor:
+    """An RGB image as uint8 (3, H, W), mirrored left to right on request; one copy."""
     pixels = np.asarray(image)
     if mirror:
         pixels = pixels[:, ::-1]
@@ -143,20 +141,20 @@ def to_tensor(image: Picture, *, mirror: bool = False) -> Tensor:
 
 
 def resized(
-    image: Picture, size: tuple[int, int], interpolation: str, box: tuple[int, int, int, int] | None = None
-) -> Picture:
+    image: PILImage, size: tuple[int, int], interpolation: str, box: tuple[int, int, int, int] | None = None
+) -> PILImage:
     """`image` (or its pixels `box` = left, top, right, bottom) at (width, height), antialiased."""
     return image.resize(size, FILTERS[interpolation], box=box)
 
 
-def to_thumbnail(image: Picture, side: int) -> NDArray[np.float32]:
-    """The picture in gray, `side` x `side` whatever its proportions; each pixel an average of an area."""
+def to_thumbnail(image: PILImage, side: int) -> NDArray[np.float32]:
+    """The image in gray, `side` x `side` whatever its proportions; each pixel an average of an area."""
     small = image.resize((side, side), Image.Resampling.BOX, reducing_gap=2.0).convert("L")
     return np.asarray(small, dtype=np.float32)
 
 
 def thumbnail_base64(path: str | Path, side: int = 96) -> str:
-    """A small JPEG of the picture (longest side `side`) as base64 text, for self-contained pages."""
+    """A small JPEG of the image (longest side `side`) as base64 text, for self-contained pages."""
     image = open_image(path, at_least=(side, side)).copy()
     image.thumbnail((side, side), Image.Resampling.BICUBIC)
     buffer = io.BytesIO()

@@ -38,16 +38,16 @@ def read(
             folder that is called like a data set, write `./glyphs`.
         layout: insists on one of `LAYOUTS` instead of recognizing it.
         verify: checks published counts, and that all listed files are there.
-        labeled: False accepts pictures without class (for embedding and search).
+        labeled: False accepts images without class (for embedding and search).
 
     Raises:
-        DataError: no pictures, fewer than two classes, counts that do not match; with the remedy.
+        DataError: no images, fewer than two classes, counts that do not match; with the remedy.
         UnknownNameError: there is no such file, folder or data set.
     """
     table = _read(source, layout, verify, labeled)
     if labeled and len(np.unique(table.labels)) < 2:
         raise DataError(
-            f"{source}: all {len(table)} pictures are of one class, '{table.class_names[table.labels[0]]}'; "
+            f"{source}: all {len(table)} images are of one class, '{table.class_names[table.labels[0]]}'; "
             "comparing needs at least two classes, each in its own folder"
         )
     return table

@@ -19,7 +19,7 @@ class Registered:
 
     path: str
     layout: str | None
-    pictures: int
+    images: int
     classes: int
     digest: str
 
@@ -78,7 +78,7 @@ def known_datasets() -> list[dict[str, Any]]:
     here = registered()
     rows = [{"name": name, "state": "built in", "about": "drawn characters"} for name in BUILT_IN]
     rows += [
-        {"name": name, "state": "added", "about": f"{e.pictures:,} pictures, {e.classes:,} classes: {e.path}"}
+        {"name": name, "state": "added", "about": f"{e.images:,} images, {e.classes:,} classes: {e.path}"}
         for name, e in sorted(here.items())
     ]
     known = ((name, layout.about) for name, layout in LAYOUTS.items() if name not in here)

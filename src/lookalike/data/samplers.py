@@ -1,4 +1,4 @@
-"""Which pictures form a batch: random, or class-balanced (`classes` x `per_class`).
+"""Which images form a batch: random, or class-balanced (`classes` x `per_class`).
 
 Both are pure functions of (seed, epoch), whatever the number of loader processes. With several ranks all
 compute the same global batch and each takes its own disjoint, equally large part. Give them to a DataLoader
@@ -21,11 +21,11 @@ WEIGHTINGS = ("even", "sqrt")
 
 
 class RandomBatches(Sampler[list[int]]):
-    """All pictures in random order.
+    """All images in random order.
 
-    With `drop_last` every batch has exactly `batch_size` pictures and the rest of the epoch's order is not
-    used in that epoch. Without it the pictures are spread over ceil(N / batch_size) batches that differ by
-    at most one picture, so that no epoch ends on a tiny batch.
+    With `drop_last` every batch has exactly `batch_size` images and the rest of the epoch's order is not
+    used in that epoch. Without it the images are spread over ceil(N / batch_size) batches that differ by
+    at most one image, so that no epoch ends on a tiny batch.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class RandomBatches(Sampler[list[int]]):
         _check_ranks(rank, world_size, "batch_size", batch_size)
         if drop_last and batch_size > len(self.labels):
             raise ArgumentError(
-                f"batches of {batch_size} with drop_last need {batch_size} pictures, the data has "
+                f"batches of {batch_size} with drop_last need {batch_size} images, the data has "
                 f"{len(self.labels)}; use batch_size {len(self.labels)} or less, or drop_last false"
             )
         if len(self.labels) < world_size:
-            raise ArgumentError(f"{len(self.labels)} pictures cannot be shared by {world_size} ranks")
+            raise ArgumentError(f"{len(self.labels)} images cannot be shared by {world_size} ranks")
         self.batch_size = batch_size
         self.seed = seed
         self.drop_last = drop_last
@@ -80,16 +80,16 @@ class RandomBatches(Sampler[list[int]]):
 
 
 class BalancedBatches(Sampler[list[int]]):
-    """Batches of `classes` distinct classes with `per_class` pictures each.
+    """Batches of `classes` distinct classes with `per_class` images each.
 
-    An epoch uses every picture at least once. Inside a batch no picture repeats, unless its class has fewer
-    than `per_class`. A class with n pictures appears at least ceil(n / per_class) times; an epoch has as many
+    An epoch uses every image at least once. Inside a batch no image repeats, unless its class has fewer
+    than `per_class`. A class with n images appears at least ceil(n / per_class) times; an epoch has as many
     batches as that takes, and the places left over go to the classes drawn least: `weighting='even'` makes
     the draws per class as equal as they can be, `'sqrt'` as proportional as they can be to the square root of
     the class's size (a middle way for long tails). `plan()` says what results.
 
     Args:
-        labels: (N,), each picture's class; absent class numbers are ignored.
+        labels: (N,), each image's class; absent class numbers are ignored.
         classes, per_class: shape of the global batch.
         seed: with the epoch, chooses the batches.
         rank, world_size: rank r takes `classes / world_size` of the classes of each batch.
@@ -143,8 +143,8 @@ class BalancedBatches(Sampler[list[int]]):
         for batches_left in range(len(self), 0, -1):
             chosen = _choose(left, batches_left, self.classes, draws)
             left[chosen] -= 1
-            pictures = [queues[c].take() for c in chosen.tolist()]
-            yield [i for group in pictures[mine] for i in group]
+            images = [queues[c].take() for c in chosen.tolist()]
+            yield [i for group in images[mine] for i in group]
 
     def plan(self) -> npt.NDArray[np.float64]:
         """Draws of each class in an epoch, shape (C,)."""
@@ -154,7 +154,7 @@ class BalancedBatches(Sampler[list[int]]):
 
 
 def _appearances(sizes: Ints, classes: int, per_class: int, weighting: str) -> Ints:
-    """How often each class appears in an epoch: enough for all its pictures, at most once a batch."""
+    """How often each class appears in an epoch: enough for all its images, at most once a batch."""
     least = -(-sizes // per_class)
     batches = max(-(-int(least.sum()) // classes), int(least.max()))
     weights = np.sqrt(sizes) if weighting == "sqrt" else np.ones(len(sizes))
@@ -184,7 +184,7 @@ def _choose(left: Ints, batches_left: int, classes: int, draws: np.random.Genera
 
 
 class _Queue:
-    """Pictures of one class: each once in random order, then again in a new order, in groups of `size`."""
+    """Images of one class: each once in random order, then again in a new order, in groups of `size`."""
 
     def __init__(self, members: Ints, size: int, draws: np.random.Generator) -> None:
         self._members = members
@@ -198,7 +198,7 @@ class _Queue:
             if not self._waiting:
                 again = self._draws.permutation(self._members).tolist()
                 taken = set(group)
-                # popped from the end: pictures that this group has already come last
+                # popped from the end: images that this group has already come last
                 self._waiting = [i for i in again if i in taken] + [i for i in again if i not in taken]
             group.append(self._waiting.pop())
         return group
@@ -209,7 +209,7 @@ def _labels(labels: Sequence[int] | npt.NDArray[Any]) -> Ints:
     if array.ndim != 1 or not len(array) or not np.issubdtype(array.dtype, np.integer):
         raise ArgumentError(f"labels must be a non-empty row of integers, got {array.dtype} {array.shape}")
     if array.min() < 0:
-        raise ArgumentError(f"label {array.min()} of picture {int(array.argmin())} is below 0")
+        raise ArgumentError(f"label {array.min()} of image {int(array.argmin())} is below 0")
     return array.astype(np.int64)
 
 

@@ -36,12 +36,12 @@ class ClassSplit:
         return iter((self.kept, self.held))
 
     def digest(self) -> str:
-        """SHA-256 of which pictures and classes lie on which side; equal splits have equal digests."""
+        """SHA-256 of which images and classes lie on which side; equal splits have equal digests."""
         return _digest(self.kept, self.held)
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class Split:
     """Train, validation and test tables, no class in two of them; `source` says where the test classes
     come from: 'named' by the data itself, or 'hold_out'.
     """
@@ -49,15 +49,15 @@ class Parts:
     train: LabeledImages
     validation: LabeledImages
     test: LabeledImages
-    fit: LabeledImages
+    trainval: LabeledImages
     source: str
 
     def __post_init__(self) -> None:
         _check_disjoint(self.train, self.validation)
-        _check_disjoint(self.fit, self.test)
+        _check_disjoint(self.trainval, self.test)
 
     def digest(self) -> str:
-        """SHA-256 of which pictures and classes lie in which part."""
+        """SHA-256 of which images and classes lie in which part."""
         return _digest(self.train, self.validation, self.test)
 
 
@@ -65,8 +65,8 @@ def hold_out_classes(table: LabeledImages, share: float = 0.15, seed: int = 0) -
     """Holds out about `share` of the classes, at least 2, leaving at least 2.
 
     Classes are ordered by SHA-256 of "seed:name"; the first ones are held. Adding a class to the data
-    therefore moves few others. Held classes without any picture pair cannot be scored, so when no held class
-    has two pictures the split is refused.
+    therefore moves few others. Held classes without any image pair cannot be scored, so when no held class
+    has two images the split is refused.
 
     Raises:
         ArgumentError: `share` is not between 0 and 1.
@@ -85,8 +85,8 @@ def hold_out_classes(table: LabeledImages, share: float = 0.15, seed: int = 0) -
     held = np.array(sorted(ordered[:held_count]))
     if table.class_counts()[held].max() < 2:
         raise DataError(
-            f"{table.name}: none of the {held_count} held-out classes has two pictures, none can be scored; "
-            "raise the share, try another seed, or give classes more pictures"
+            f"{table.name}: none of the {held_count} held-out classes has two images, none can be scored; "
+            "raise the share, try another seed, or give classes more images"
         )
     return _cut(table, held)
 
@@ -137,20 +137,20 @@ def named_split(table: LabeledImages) -> ClassSplit:
     return ClassSplit(table.rows(table.split != "test").present(), held)
 
 
-def three_way(
+def three_way_split(
     table: LabeledImages,
     *,
-    test_share: float = 0.2,
-    validation_share: float = 0.15,
+    test_fraction: float = 0.2,
+    validation_fraction: float = 0.15,
     seed: int = 0,
     source: str = "auto",
-) -> Parts:
+) -> Split:
     """Train, validation and test tables: the way every run cuts its data.
 
     Args:
         table: the whole data set.
-        test_share: share of the classes that test, where the data names no test split.
-        validation_share: share of the remaining classes that validate, where the data names no validation.
+        test_fraction: share of the classes that test, where the data names no test split.
+        validation_fraction: share of the remaining classes that validate, where the data names no validation.
         seed: chooses the classes.
         source: 'auto' uses the data's own test split if it has one; 'named' insists on it; 'hold_out'
             ignores it.
@@ -161,19 +161,19 @@ def three_way(
     check_choice("source", source, SOURCES)
     named = "test" in table.splits()
     if source == "hold_out" or (source == "auto" and not named):
-        fit, test = hold_out_classes(table, test_share, seed)
-        train, validation = hold_out_classes(fit, validation_share, seed)
-        return Parts(train, validation, test, fit, "hold_out")
-    fit, test = named_split(table)
-    if "validation" in fit.splits():
-        train, validation = fit.part("train"), fit.part("validation")
+        trainval, test = hold_out_classes(table, test_fraction, seed)
+        train, validation = hold_out_classes(trainval, validation_fraction, seed)
+        return Split(train, validation, test, trainval, "hold_out")
+    trainval, test = named_split(table)
+    if "validation" in trainval.splits():
+        train, validation = trainval.part("train"), trainval.part("validation")
         shared = set(train.class_names) & set(validation.class_names)
         if not shared:
-            return Parts(train, validation, test, fit, "named")
+            return Split(train, validation, test, trainval, "named")
         if source == "named":
             _check_disjoint(train, validation)
-    train, validation = hold_out_classes(fit, validation_share, seed)
-    return Parts(train, validation, test, fit, "named")
+    train, validation = hold_out_classes(trainval, validation_fraction, seed)
+    return Split(train, validation, test, trainval, "named")
 
 
 def _cut(table: LabeledImages, held: Ints) -> ClassSplit:
@@ -185,8 +185,8 @@ def _hash_of(seed: int, name: str) -> bytes:
     return hashlib.sha256(f"{seed}:{name}".encode()).digest()
 
 
-def _digest(*parts: LabeledImages) -> str:
-    return hashlib.sha256(";".join(part.digest() for part in parts).encode()).hexdigest()
+def _digest(*split: LabeledImages) -> str:
+    return hashlib.sha256(";".join(part.digest() for part in split).encode()).hexdigest()
 
 
 def _check_disjoint(one: LabeledImages, other: LabeledImages) -> None:
@@ -200,5 +200,5 @@ def _check_disjoint(one: LabeledImages, other: LabeledImages) -> None:
     if files:
         raise DataError(
             f"{one.name}: the two sides of the split share {len(files)} files, first {min(files)}; "
-            "list each picture once"
+            "list each image once"
         )

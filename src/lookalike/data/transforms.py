@@ -1,4 +1,4 @@
-"""From a picture to the uint8 tensor that the network takes, by the backbone's own `Preprocessing`.
+"""From an image to the uint8 tensor that the network takes, by the backbone's own `Preprocessing`.
 
 Two transforms: a fixed one for everything that is measured or searched, and a random one for training.
 Both are small picklable objects; the random one draws only from the generator that it is given.
@@ -9,7 +9,7 @@ import math
 import numpy as np
 from torch import Tensor
 
-from lookalike.data.image_io import Picture, resized, to_tensor
+from lookalike.data.image_io import PILImage, resized, to_tensor
 from lookalike.errors import ArgumentError
 from lookalike.preprocessing import Preprocessing
 from lookalike.utils.validation import check_between
@@ -17,10 +17,10 @@ from lookalike.utils.validation import check_between
 CROP_TRIES = 10
 
 
-class TestTransform:
+class EvalTransform:
     """Resizes the short side (or both, `square`) to `resize` and takes the central `size` x `size`.
 
-    A picture that has that size already passes untouched.
+    An image that has that size already passes untouched.
     """
 
     __test__ = False  # not a test, whatever its name says to pytest
@@ -30,8 +30,8 @@ class TestTransform:
     def __init__(self, preprocessing: Preprocessing) -> None:
         self.preprocessing = preprocessing
 
-    def __call__(self, image: Picture, draws: np.random.Generator | None = None) -> Tensor:
-        """uint8 (3, size, size) of an RGB picture; `draws` is not used."""
+    def __call__(self, image: PILImage, draws: np.random.Generator | None = None) -> Tensor:
+        """uint8 (3, size, size) of an RGB image; `draws` is not used."""
         want = self.preprocessing
         target = resized_size(image.size, want.resize, square=want.square)
         if image.size != target:
@@ -71,8 +71,8 @@ class TrainTransform:
         side = math.ceil(preprocessing.size / math.sqrt(scale[0]))
         self.at_least: tuple[int, int] | None = (side, side)
 
-    def __call__(self, image: Picture, draws: np.random.Generator | None = None) -> Tensor:
-        """uint8 (3, size, size) of an RGB picture, random by `draws`."""
+    def __call__(self, image: PILImage, draws: np.random.Generator | None = None) -> Tensor:
+        """uint8 (3, size, size) of an RGB image, random by `draws`."""
         if draws is None:
             raise ArgumentError("the training transform draws from a generator; give it draws=...")
         size = self.preprocessing.size
@@ -99,7 +99,7 @@ def random_box(
     ratio: tuple[float, float],
     draws: np.random.Generator,
 ) -> tuple[int, int, int, int]:
-    """A random (left, top, right, bottom) inside a picture of (width, height)."""
+    """A random (left, top, right, bottom) inside an image of (width, height)."""
     width, height = size
     for _ in range(CROP_TRIES):
         area = width * height * draws.uniform(*scale)
@@ -115,12 +115,12 @@ def random_box(
     return left, top, left + w, top + h
 
 
-def test_transform(preprocessing: Preprocessing) -> TestTransform:
+def eval_transform(preprocessing: Preprocessing) -> EvalTransform:
     """The fixed transform of a backbone, for everything that is measured or searched."""
-    return TestTransform(preprocessing)
+    return EvalTransform(preprocessing)
 
 
-test_transform.__test__ = False  # type: ignore[attr-defined]  # pytest collects by name
+eval_transform.__test__ = False  # type: ignore[attr-defined]  # pytest collects by name
 
 
 def train_transform(

@@ -1,8 +1,8 @@
 """Everything wrong with a data set, in one pass over its files.
 
 Each file is read once: hashed, decoded in full (a header alone does not show a truncated file), and shrunk to
-a thumbnail whose correlation with others finds pictures that were saved twice at another quality or size.
-Nothing is changed; `clean` says what would be left without the pictures that do harm.
+a thumbnail whose correlation with others finds images that were saved twice at another quality or size.
+Nothing is changed; `clean` says what would be left without the images that do harm.
 """
 
 import hashlib
@@ -21,8 +21,8 @@ from lookalike.errors import DataError
 from lookalike.utils.progress import Progress
 
 THUMBNAIL = 16
-NEAR = 0.995  # correlation of two thumbnails from which on they count as the same picture
-MOST_COMPARED = 200_000  # near duplicates are looked for up to so many pictures
+NEAR = 0.995  # correlation of two thumbnails from which on they count as the same image
+MOST_COMPARED = 200_000  # near duplicates are looked for up to so many images
 
 
 @dataclass(frozen=True)
@@ -30,19 +30,19 @@ class DataReport:
     """What `check_data` found. Groups hold paths; a group has at least two.
 
     Attributes:
-        pictures, classes: counts.
-        parts: pictures in each part of the data's own split.
+        images, classes: counts.
+        parts: images in each part of the data's own split.
         unreadable: path -> what is wrong.
         duplicates: groups of byte-identical files of one class.
         conflicts: groups of byte-identical files in different classes: a label is wrong.
         near: pairs of different files that look the same, outside the groups above.
-        leaks: pictures of the test part that are also (exactly or nearly) in another part.
+        leaks: images of the test part that are also (exactly or nearly) in another part.
         shared_classes: classes in both test and another part.
-        lone: classes with a single picture: it has nothing to be found by.
+        lone: classes with a single image: it has nothing to be found by.
         compared: whether near duplicates were looked for.
     """
 
-    pictures: int
+    images: int
     classes: int
     parts: dict[str, int]
     smallest_class: int
@@ -71,7 +71,7 @@ class DataReport:
         """The report for people; each kind of trouble with its first `most` cases."""
         parts = ", ".join(f"{name} {count:,}" for name, count in self.parts.items())
         sizes = f"{self.smallest_class:,} to {self.largest_class:,}, median {self.median_class:g}"
-        result = [f"{self.pictures:,} pictures, {self.classes:,} classes ({sizes} pictures each)"]
+        result = [f"{self.images:,} images, {self.classes:,} classes ({sizes} images each)"]
         result += [f"split: {parts}"] if parts else []
         troubles: list[tuple[str, list[str]]] = [
             ("files cannot be read", list(self.unreadable.values())),
@@ -80,10 +80,10 @@ class DataReport:
                 _joined(self.conflicts),
             ),
             ("groups of byte-identical files in one class", _joined(self.duplicates)),
-            ("test pictures are also in another part: scores are too high", self.leaks),
-            ("pairs of pictures look the same (saved twice, or cropped alike)", _joined(self.near)),
+            ("test images are also in another part: scores are too high", self.leaks),
+            ("pairs of images look the same (saved twice, or cropped alike)", _joined(self.near)),
             ("classes are in test and in another part", self.shared_classes),
-            ("classes have one picture: as queries they have no match and are left out", self.lone),
+            ("classes have one image: as queries they have no match and are left out", self.lone),
         ]
         for what, cases in troubles:
             if cases:
@@ -91,15 +91,15 @@ class DataReport:
                 result += [f"    {case}" for case in cases[:most]]
                 result += [f"    ... and {len(cases) - most:,} more"] if len(cases) > most else []
         if not self.compared:
-            result.append(f"more than {MOST_COMPARED:,} pictures: near duplicates were not looked for")
-        result.append("nothing harmful found" if self.clean else f"{len(self.harmful):,} pictures should go")
+            result.append(f"more than {MOST_COMPARED:,} images: near duplicates were not looked for")
+        result.append("nothing harmful found" if self.clean else f"{len(self.harmful):,} images should go")
         return result
 
 
 def check_data(table: LabeledImages, *, progress: Progress | None = None) -> DataReport:
     """Reads every file of `table` and reports what is wrong; see `DataReport`."""
     count = len(table)
-    with (progress or Progress()).phase("checking pictures", count) as phase:
+    with (progress or Progress()).phase("checking images", count) as phase:
         found = []
         for one in in_threads(lambda row: _look_at(table, row), range(count)):
             found.append(one)
@@ -117,7 +117,7 @@ def check_data(table: LabeledImages, *, progress: Progress | None = None) -> Dat
     drop |= {i for g in conflicts for i in g} | {i for g in same_class for i in g[1:]}
     sizes = table.class_counts()[np.unique(table.labels)]
     return DataReport(
-        pictures=count,
+        images=count,
         classes=len(sizes),
         parts={p: int(np.count_nonzero(table.split == p)) for p in table.splits()},
         smallest_class=int(sizes.min()),
@@ -136,7 +136,7 @@ def check_data(table: LabeledImages, *, progress: Progress | None = None) -> Dat
 
 
 def without(table: LabeledImages, report: DataReport) -> LabeledImages:
-    """The table without its harmful pictures: unreadable, conflicting, second copies, leaks."""
+    """The table without its harmful images: unreadable, conflicting, second copies, leaks."""
     harmful = set(report.harmful)
     return table.rows([i for i, path in enumerate(table.paths) if path not in harmful]).present()
 
@@ -159,7 +159,7 @@ def _groups(digests: list[bytes]) -> list[list[int]]:
 
 
 def _near_pairs(looks: list[npt.NDArray[np.float32] | None], block: int = 2048) -> list[tuple[int, int]]:
-    """Pairs of rows whose thumbnails correlate at NEAR or more; flat pictures are left out."""
+    """Pairs of rows whose thumbnails correlate at NEAR or more; flat images are left out."""
     rows, vectors = [], []
     for i, look in enumerate(looks):
         if look is not None and look.std() > 2:

@@ -40,7 +40,7 @@ class SavedResult:
 
 
 def load_result(path: str | Path) -> SavedResult:
-    """Reads a saved result: its .json (or .npz) file, or a run folder.
+    """Reads a saved result: its .json (or .npz) file, or a run directory.
 
     Raises:
         FileError: a file is absent or not what `RetrievalResult.save` writes.
@@ -50,7 +50,9 @@ def load_result(path: str | Path) -> SavedResult:
     summary_file, array_file = base.with_suffix(".json"), base.with_suffix(".npz")
     for file in (summary_file, array_file):
         if not file.is_file():
-            raise FileError(f"no file {file}; give a run folder, or a result written by RetrievalResult.save")
+            raise FileError(
+                f"no file {file}; give a run directory, or a result written by RetrievalResult.save"
+            )
     try:
         summary = json.loads(summary_file.read_text(encoding="utf-8"))
         with np.load(array_file, allow_pickle=False) as arrays:

@@ -111,7 +111,7 @@ class MetricLoss(nn.Module, ABC):
         if self.proxy_loss is not None:
             self.proxy_loss.initialize_proxies_at_class_means(embeddings_MD, labels_M, generator)
 
-    def take_replaced(self) -> list[nn.Parameter]:
+    def pop_reset_parameters(self) -> list[nn.Parameter]:
         """Parameters that `forward` set anew since the last call; their optimizer state is to be dropped."""
         replaced, self._replaced = self._replaced, []
         return replaced
@@ -222,9 +222,9 @@ class ProxyLoss(MetricLoss):
         self.proxies.copy_(torch.where(present_P[:, None], means_PD, self.proxies.to(means_PD)))
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        return self.of_checked(embeddings, self.checked(embeddings, labels))
+        return self.forward_checked(embeddings, self.checked(embeddings, labels))
 
-    def of_checked(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+    def forward_checked(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """The loss of a batch that has passed `checked`."""
         return self.dense(self.similarities(embeddings), labels)
 

@@ -16,10 +16,10 @@ from lookalike.losses.kernels.common import WHOLE, Part
 class ChunkedProxyLoss(ProxyLoss):
     """A loss with proxies that can go through the classes in chunks, or see only some of them."""
 
-    def of_checked(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+    def forward_checked(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         if self.in_chunks(embeddings):
             return self.chunked(embeddings, self.proxies, labels)
-        return super().of_checked(embeddings, labels)
+        return super().forward_checked(embeddings, labels)
 
     def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
         """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""

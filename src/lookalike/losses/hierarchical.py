@@ -90,7 +90,7 @@ class HierarchicalProxyLoss(MetricLoss):
         coarse: number of groups on each coarse level, finest first, not rising; 10 on one level when None.
         update_every: T, iterations between two clusterings.
         coarse_mode: how coarse proxies live between two clusterings. "free": parameters that start at the
-            mean directions of their groups; the optimizer should then forget them (`take_replaced`). "means":
+            mean directions of their groups; the optimizer should then forget them (`pop_reset_parameters`). "means":
             the means of their members at each step, with gradient to the members. "constant": kept as they
             were.
         level_weights: one a level, classes first; 1 when None.

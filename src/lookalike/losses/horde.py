@@ -1,6 +1,6 @@
 """HORDE: a loss on the embedding and, beside it, on high-order moments of the feature map it was pooled from.
 
-Two classes can have the same mean of features and differ in how these vary over the picture. The higher
+Two classes can have the same mean of features and differ in how these vary over the image. The higher
 moments regularize training; only the embedding itself is used afterwards.
 
 Source: Jacob, Picard, Histace and Klein, "Metric Learning with HORDE: High-Order Regularizer for Deep

@@ -185,7 +185,7 @@ class ProxyGML(ProxyLoss):
             keep=keep,
         )
 
-    def of_checked(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+    def forward_checked(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         if self.in_chunks(embeddings) and self.selects_few:
             value = self.selected(embeddings, labels)
         else:

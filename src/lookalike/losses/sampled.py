@@ -109,7 +109,7 @@ class Sampled(MetricLoss):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         labels = self.checked(embeddings, labels)
         if not self.training:
-            return self.base.of_checked(embeddings, labels)
+            return self.base.forward_checked(embeddings, labels)
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.iteration)
         self.iteration += 1
         classes_S, present_S = sample_classes(labels, self.num_classes, self.fraction, generator)

@@ -1,4 +1,4 @@
-"""Networks that embed pictures, their weights, and how they are kept on disk."""
+"""Networks that embed images, their weights, and how they are kept on disk."""
 
 from lookalike.models.backbones import BACKBONES, Backbone
 from lookalike.models.embedder import Embedder, build_embedder

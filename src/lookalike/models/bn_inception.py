@@ -2,7 +2,7 @@
 
 Source: Ioffe and Szegedy 2015, in the form that was converted from Caffe and that the field fine-tunes.
 Parameter names are those of the commonly used file `bn_inception-52deb4733.pth`, so that it loads as it
-is. Pictures go in as BGR on the 0-255 scale with (104, 117, 128) subtracted.
+is. Images go in as BGR on the 0-255 scale with (104, 117, 128) subtracted.
 
 A trap of that code's history: it applies `ReLU(inplace=True)` and then goes on with the batch norm's output
 under its old name, which looks as if the ReLU were skipped; whoever drops `inplace` removes every
@@ -93,7 +93,7 @@ class Block(nn.Module):
 
 
 class BNInception(nn.Module):
-    """Pictures (B, 3, H, W), already in its own BGR scale, to feature maps (B, 1024, H/32, W/32).
+    """Images (B, 3, H, W), already in its own BGR scale, to feature maps (B, 1024, H/32, W/32).
 
     Args:
         num_classes: width of the classifier `last_linear`; 0 leaves it out.

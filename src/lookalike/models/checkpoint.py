@@ -59,7 +59,7 @@ def save_model(
 
 
 def load_model(folder: str | Path) -> tuple[Embedder, dict[str, Any]]:
-    """The embedder of a run folder or model folder, on the CPU in eval mode, and its configuration.
+    """The embedder of a run directory or model folder, on the CPU in eval mode, and its configuration.
 
     The configuration holds `class_names`, `fingerprint`, `extra`, and under `embedder` the fields of
     `EmbedderConfig`.

@@ -1,11 +1,11 @@
-"""The network that turns pictures into embeddings: backbone -> pooling -> norm -> projection.
+"""The network that turns images into embeddings: backbone -> pooling -> norm -> projection.
 
-Pictures come as uint8 RGB and are normalized here, with the preprocessing that belongs to the weights, so
+Images come as uint8 RGB and are normalized here, with the preprocessing that belongs to the weights, so
 no caller can forget or repeat it. Embeddings leave as raw float32 vectors; whoever compares them takes the
 cosine (ProxyNCA++ trains and compares raw ones, and can).
 
-The backbone is a chain of stages where its family is known (see `stages`): `stem_until(cut)` gives
-activations worth keeping, `head_from(cut)` goes on from them.
+The backbone is a chain of stages where its family is known (see `stages`): `frozen_part(cut)` gives
+activations worth keeping, `trainable_stages(cut)` goes on from them.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ from lookalike.utils.validation import check_at_least, check_choice
 
 
 class Embedder(nn.Module):
-    """Pictures (B, 3, H, W) uint8 RGB to embeddings (B, embedding_dim) float32, not of unit length.
+    """Images (B, 3, H, W) uint8 RGB to embeddings (B, embedding_dim) float32, not of unit length.
 
     Args:
         backbone: a network with `forward_features`, without its classifier.
@@ -32,7 +32,7 @@ class Embedder(nn.Module):
         channels: channels of its feature maps.
 
     Attributes:
-        preprocessing: what the backbone expects of a picture.
+        preprocessing: what the backbone expects of an image.
         pooled_dim: width of the pooled vector, which the projection reads.
         embedding_dim: width of an embedding.
     """
@@ -53,7 +53,7 @@ class Embedder(nn.Module):
 
     @property
     def preprocessing(self) -> Preprocessing:
-        """What the backbone expects of a picture."""
+        """What the backbone expects of an image."""
         return self.config.preprocessing
 
     @property
@@ -68,13 +68,15 @@ class Embedder(nn.Module):
         return None if named is None else [stage for _, stage in named]
 
     def normalize_input(self, images_BCHW: Tensor) -> Tensor:
-        """uint8 RGB pictures as the backbone's float input."""
+        """uint8 RGB images as the backbone's float input."""
         out: Tensor = Normalize(self.preprocessing)(images_BCHW)
         return out
 
     def feature_maps(self, images_BCHW: Tensor) -> Tensor:
         """The backbone's last maps, (B, channels, h, w)."""
-        extract: Any = getattr(self.backbone, "forward_features", None) or nn.Sequential(*self._cut(0))
+        extract: Any = getattr(self.backbone, "forward_features", None) or nn.Sequential(
+            *self._split_stages(0)
+        )
         out: Tensor = ToMaps(self.backbone)(extract(self.normalize_input(images_BCHW)))
         return out
 
@@ -95,25 +97,25 @@ class Embedder(nn.Module):
     def forward(self, images_BCHW: Tensor) -> Tensor:
         return self.embed_maps(self.feature_maps(images_BCHW))
 
-    def stem_until(self, cut: int) -> nn.Sequential:
-        """uint8 pictures to the activations after the first `cut` stages; shares the backbone's modules."""
-        return nn.Sequential(Normalize(self.preprocessing), *self._cut(cut)[:cut])
+    def frozen_part(self, cut: int) -> nn.Sequential:
+        """uint8 images to the activations after the first `cut` stages; shares the backbone's modules."""
+        return nn.Sequential(Normalize(self.preprocessing), *self._split_stages(cut)[:cut])
 
-    def head_from(self, cut: int) -> nn.Sequential:
+    def trainable_stages(self, cut: int) -> nn.Sequential:
         """Those activations to feature maps (then `embed_maps`); shares the backbone's modules."""
-        return nn.Sequential(*self._cut(cut)[cut:], ToMaps(self.backbone))
+        return nn.Sequential(*self._split_stages(cut)[cut:], ToMaps(self.backbone))
 
     def stage_costs(self, size: int | None = None) -> list[StageCost]:
-        """Parameters, multiply-accumulates and output shape of each stage for one picture."""
-        self._cut(0)
+        """Parameters, multiply-accumulates and output shape of each stage for one image."""
+        self._split_stages(0)
         return stage_costs(self.named_stages or (), size or self.preprocessing.size)
 
-    def default_cut(self) -> int:
+    def default_frozen_stages(self) -> int:
         """How many stages `partial` training freezes: the backbone's measured cut, or else the fewest that
         leave at most a third of the multiply-accumulates to train (a backward costs two forward passes)."""
         entry = backbones.BACKBONES.get(self.config.backbone)
-        if entry is not None and entry.cut is not None:
-            return entry.cut
+        if entry is not None and entry.frozen_stages is not None:
+            return entry.frozen_stages
         macs = [cost.macs for cost in self.stage_costs()]
         return next(cut for cut in range(1, len(macs) + 1) if sum(macs[cut:]) <= sum(macs) / 3)
 
@@ -131,7 +133,7 @@ class Embedder(nn.Module):
             projection.weight.copy_(weight_DF)
             projection.bias.copy_(bias_D)
 
-    def _cut(self, cut: int) -> list[nn.Module]:
+    def _split_stages(self, cut: int) -> list[nn.Module]:
         stages = self.stages
         if stages is None:
             raise ArgumentError(

@@ -5,7 +5,7 @@ In evaluation mode a batch norm is a fixed scale and shift, so it folds into the
     scale * (W x - mean) / sqrt(var + eps) + shift  =  (s W) x + (shift - s mean),   s = scale / sqrt(var + eps)
 
 and convolutions on a CPU run faster on channels-last activations. Together they embed about twice as many
-pictures a second (docs/performance.md), with the same numbers up to float32 rounding.
+images a second (docs/performance.md), with the same numbers up to float32 rounding.
 """
 
 import copy
@@ -20,7 +20,7 @@ from torch.nn.utils import fuse_conv_bn_eval
 Module = TypeVar("Module", bound=nn.Module)
 
 
-def for_inference(module: Module) -> Module:
+def fuse_for_inference(module: Module) -> Module:
     """A copy of `module` in evaluation mode, batch norms folded into convolutions, channels last.
 
     `module` itself stays as it is. A batch norm is folded where it directly follows a convolution of its

@@ -38,7 +38,7 @@ class EmbedderConfig:
 
 
 class Normalize(nn.Module):
-    """uint8 RGB pictures to the backbone's float input."""
+    """uint8 RGB images to the backbone's float input."""
 
     def __init__(self, preprocessing: Preprocessing) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Normalize(nn.Module):
     def forward(self, images_BCHW: Tensor) -> Tensor:
         if images_BCHW.dtype != torch.uint8 or images_BCHW.ndim != 4 or images_BCHW.shape[1] != 3:
             raise ArgumentError(
-                f"pictures are {images_BCHW.dtype} of shape {tuple(images_BCHW.shape)}; expected torch.uint8 "
+                f"images are {images_BCHW.dtype} of shape {tuple(images_BCHW.shape)}; expected torch.uint8 "
                 "(B, 3, H, W) in RGB, 0-255, not normalized"
             )
         return self.preprocessing.normalize(images_BCHW)

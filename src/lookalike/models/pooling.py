@@ -1,9 +1,9 @@
-"""From feature maps to one vector a picture: the pooling, and the norm that follows it.
+"""From feature maps to one vector an image: the pooling, and the norm that follows it.
 
 Where the papers differ most quietly is here: Proxy-Anchor adds average and maximum, ProxyNCA++ takes the
 maximum (and studies k-max), ProxyGML the average. All are pure functions of the maps.
 
-Shapes: B pictures, F channels, H x W positions.
+Shapes: B images, F channels, H x W positions.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def k_max(maps_BFHW: Tensor, k: int) -> Tensor:
     if not 1 <= k <= positions:
         raise ArgumentError(
             f"k-max pooling with k={k} over {maps_BFHW.shape[2]} x {maps_BFHW.shape[3]} positions; "
-            f"k must lie in 1..{positions} (larger pictures have more positions)"
+            f"k must lie in 1..{positions} (larger images have more positions)"
         )
     return maps_BFHW.flatten(2).topk(k, dim=2).values.mean(dim=2)
 

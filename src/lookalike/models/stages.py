@@ -146,10 +146,10 @@ def _each_steps(backbone: nn.Module) -> list[Each]:
 
 @dataclass(frozen=True)
 class StageCost:
-    """What one stage costs for one picture, and what keeping its output would take.
+    """What one stage costs for one image, and what keeping its output would take.
 
     `macs` counts multiply-accumulates of convolutions and linear layers; `output` is the shape of one
-    picture's activation after the stage.
+    image's activation after the stage.
     """
 
     name: str
@@ -159,9 +159,9 @@ class StageCost:
 
 
 def stage_costs(stages: tuple[tuple[str, nn.Module], ...], size: int) -> list[StageCost]:
-    """Parameters, multiply-accumulates and output shape of every stage for a `size` x `size` picture.
+    """Parameters, multiply-accumulates and output shape of every stage for a `size` x `size` image.
 
-    One forward of one picture, in eval mode, without gradients; modes are put back afterwards.
+    One forward of one image, in eval mode, without gradients; modes are put back afterwards.
     """
     counted = [0]
 

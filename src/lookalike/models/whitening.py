@@ -1,11 +1,11 @@
 """Closed-form projections: a start worth training from, and a finish for trained features.
 
-Pictures of one class differ along directions that say nothing about the class (pose, light, background).
+Images of one class differ along directions that say nothing about the class (pose, light, background).
 Whitening by the within-class covariance shrinks exactly those; its principal directions afterwards are
 the ones along which unseen classes differ too. Shrinkage keeps directions that the training classes
 hardly vary along from being blown up.
 
-Legend: N pictures, F features, D embedding, C classes. Everything inside is float64 on the CPU; results
+Legend: N images, F features, D embedding, C classes. Everything inside is float64 on the CPU; results
 are float32. A projection here is `weight @ u + bias`, to be compared by cosine.
 """
 
@@ -36,21 +36,21 @@ def whitened(
     the same up to signs (here: the largest coefficient of each direction is positive).
 
     Args:
-        features_NF: pooled vectors of the training pictures, (N, F).
+        features_NF: pooled vectors of the training images, (N, F).
         labels_N: their classes, (N,) integers.
         dim: width D of the embedding.
         shrinkage: strength of the ridge, in units of the mean within-class variance; above 0.
         block_size: rows handled at once.
 
     Raises:
-        ArgumentError: shapes or values that cannot be meant, no class with two different pictures, or more
+        ArgumentError: shapes or values that cannot be meant, no class with two different images, or more
             directions than the features span.
     """
     _check(features_NF, dim, block_size)
     check_at_least("shrinkage", shrinkage, 1e-12)
     if labels_N.shape != features_NF.shape[:1]:
         raise ArgumentError(
-            f"labels have shape {tuple(labels_N.shape)}; expected ({len(features_NF)},), one a picture"
+            f"labels have shape {tuple(labels_N.shape)}; expected ({len(features_NF)},), one an image"
         )
     width = features_NF.shape[1]
     if len(features_NF) < width:  # the same in fewer dimensions: nothing varies outside the span of the rows
@@ -71,7 +71,7 @@ def _whitened(
     trace = float(within_FF.trace())
     if trace <= 1e-14 * float(means_CF.square().sum() + 1e-300):
         raise ArgumentError(
-            f"no class among {len(counts_C)} has two different pictures, so there is nothing to whiten "
+            f"no class among {len(counts_C)} has two different images, so there is nothing to whiten "
             "within classes; start from 'pca' instead"
         )
     between_CF = (means_CF - mean_F) * (counts_C / len(features_NF)).sqrt()[:, None]
@@ -174,14 +174,14 @@ def _covariance(features_NF: Tensor, means_CF: Tensor, classes_N: Tensor, block_
     return sum_FF / len(features_NF)
 
 
-def _principal(covariance_FF: Tensor, dim: int, pictures: int) -> Tensor:
+def _principal(covariance_FF: Tensor, dim: int, images: int) -> Tensor:
     """Leading eigenvectors as columns, (F, dim)."""
     values_F, vectors_FF = torch.linalg.eigh((covariance_FF + covariance_FF.T) / 2)
     rank = int((values_F > values_F[-1].clamp_min(0) * 1e-12).sum())
     if dim > rank:
         raise ArgumentError(
-            f"dim {dim} is more than the {rank} directions that {pictures} pictures of {len(covariance_FF)} "
-            f"features span; lower embedding_dim to {rank} or give more pictures"
+            f"dim {dim} is more than the {rank} directions that {images} images of {len(covariance_FF)} "
+            f"features span; lower embedding_dim to {rank} or give more images"
         )
     leading_FD = vectors_FF[:, -dim:].flip(1)
     largest = leading_FD.abs().argmax(dim=0)

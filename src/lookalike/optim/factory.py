@@ -27,7 +27,7 @@ Group = dict[str, Any]
 
 
 class Network(Protocol):
-    """What a step trains; see `training.trainable.Tail`."""
+    """What a step trains; see `training.trainable.TrainablePart`."""
 
     @property
     def embedder(self) -> Embedder: ...
@@ -58,7 +58,7 @@ class Optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["base_lr"] * factor
 
-    def forget(self, parameters: Iterable[Parameter]) -> None:
+    def reset_state(self, parameters: Iterable[Parameter]) -> None:
         """Drops the moments of parameters, such as coarse proxies that were clustered anew."""
         for parameter in parameters:
             for _, optimizer in self.parts:
@@ -76,7 +76,7 @@ class Optimizers:
         for parameter in self._parameters:
             parameter.grad = None
 
-    def settle(self) -> None:
+    def catch_up(self) -> None:
         """Makes up what idle rows of row-sparse proxies missed: at the end of an epoch, while rates stand."""
         for _, optimizer in self.parts:
             if isinstance(optimizer, RowSparseAdamW | RowSparseSGD):
@@ -92,15 +92,17 @@ class Optimizers:
             optimizer.load_state_dict(state)
 
 
-def build_optimizers(settings: TrainSettings, tail: Network, loss: MetricLoss, fabric: Fabric) -> Optimizers:
+def build_optimizers(
+    settings: TrainSettings, trainable: Network, loss: MetricLoss, fabric: Fabric
+) -> Optimizers:
     """The optimizers of `settings` over the groups 'backbone', 'head' and 'proxies' (empty ones left out).
 
     Raises:
         ArgumentError: a rate is not set, or row-sparse steps are asked for parameters that are no matrices.
     """
-    decay, model = settings.weight_decay, tail.embedder
+    decay, model = settings.weight_decay, trainable.embedder
     proxy_decay = decay if settings.proxy_weight_decay is None else settings.proxy_weight_decay
-    network = _group("backbone", tail.backbone_parameters(), settings.lr, decay)
+    network = _group("backbone", trainable.backbone_parameters(), settings.lr, decay)
     network += _group("head", model.projection.parameters(), settings.head_lr, decay)
     proxies = _group("proxies", loss.parameters(), settings.proxy_lr, proxy_decay)
     if not proxies or (settings.proxy_optimizer == "same" and not settings.shard_proxies):

@@ -1,6 +1,6 @@
 """A run as one self-contained page: numbers before and after, curves, and queries with what they found.
 
-The page needs no network and no other file: pictures are small JPEGs inside it, curves are SVG. Right hits
+The page needs no network and no other file: images are small JPEGs inside it, curves are SVG. Right hits
 have a solid green frame, wrong ones a dashed red one.
 """
 
@@ -22,7 +22,7 @@ from lookalike.ranking import nearest
 from lookalike.reporting.hierarchy_page import tree_page
 from lookalike.search.image_search import QueryHits
 from lookalike.training.fit import FitResult
-from lookalike.training.run_dir import RunFolder
+from lookalike.training.run_dir import RunDir
 from lookalike.utils.io import write_atomically
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "mrr")
@@ -30,8 +30,8 @@ QUERIES, HITS, SIDE = 8, 7, 112
 
 
 def write_report(run: Path | str, done: FitResult) -> Path:
-    """Writes report.html into the run folder and returns its path."""
-    folder = RunFolder(run)
+    """Writes report.html into the run directory and returns its path."""
+    folder = RunDir(run)
     result, history = done.result, _history(folder)
     columns = {
         "validation, start": result["start"],
@@ -44,7 +44,7 @@ def write_report(run: Path | str, done: FitResult) -> Path:
     page = _render(
         "report.html",
         title=f"{data['name']}: {result['loss']}, {result['mode']}",
-        headline=f"Of the pictures of {data['classes']['test']} classes never seen in training, "
+        headline=f"Of the images of {data['classes']['test']} classes never seen in training, "
         f"{after:.1f} % have their own class nearest; before training it was {before:.1f} %.",
         facts=f"Chosen by {chosen['by']}: {chosen['what']}, epoch {chosen['epoch']} of "
         f"{chosen['epochs_trained']}. "
@@ -79,10 +79,10 @@ def write_hits(file: Path, found: Sequence[QueryHits]) -> Path:
         }
         for hits in found
     ]
-    return _write(file, _render("hits.html", title="Most similar pictures", queries=queries))
+    return _write(file, _render("hits.html", title="Most similar images", queries=queries))
 
 
-def _history(folder: RunFolder) -> list[dict[str, Any]]:
+def _history(folder: RunDir) -> list[dict[str, Any]]:
     lines = (folder.path / "log.jsonl").read_text().splitlines()
     return [record for record in map(json.loads, lines) if record["stage"] == "select"]
 
@@ -135,12 +135,12 @@ def _grids(done: FitResult) -> list[tuple[str, str, list[dict[str, Any]]]]:
     grids = [
         (
             "Queries drawn at random",
-            "The query, then its nearest pictures among the test classes.",
+            "The query, then its nearest images among the test classes.",
             rows(drawn),
         )
     ]
     if worst:
-        text = f"No picture of the right class among the {HITS} nearest, ordered by how sure the model was."
+        text = f"No image of the right class among the {HITS} nearest, ordered by how sure the model was."
         grids.append(("Queries that went most wrong", text, rows(worst)))
     return grids
 
@@ -166,7 +166,7 @@ def _row(
     }
 
 
-def _origin(folder: RunFolder, result: dict[str, Any]) -> list[tuple[str, Any]]:
+def _origin(folder: RunDir, result: dict[str, Any]) -> list[tuple[str, Any]]:
     data, model = result["data"], folder.experiment().model
     environment, experiment = folder.read_json("environment.json"), folder.experiment()
     return [

@@ -1,7 +1,7 @@
-"""Bringing an index up to date with a set of pictures, and asking it with picture files.
+"""Bringing an index up to date with a set of images, and asking it with image files.
 
 An index folder is complete: beside the vectors it keeps a copy of the model that made them (`model/`), so a
-search needs nothing but the folder and the pictures that are asked for.
+search needs nothing but the folder and the images that are asked for.
 """
 
 import os
@@ -17,7 +17,7 @@ from lookalike.data.read import read
 from lookalike.embedding import embed
 from lookalike.errors import ArgumentError
 from lookalike.models.checkpoint import fingerprint, load_model, save_model
-from lookalike.search.index import ImageIndex, IndexedPicture
+from lookalike.search.index import ImageIndex, IndexedImage
 from lookalike.utils.device import pick_device
 from lookalike.utils.progress import Progress
 
@@ -26,7 +26,7 @@ MODEL = "model"
 
 @dataclass(frozen=True)
 class Hit:
-    """A picture of the index and its cosine similarity to the query."""
+    """An image of the index and its cosine similarity to the query."""
 
     path: str
     file: Path
@@ -36,7 +36,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class QueryHits:
-    """A query picture and what was found for it, most similar first."""
+    """A query image and what was found for it, most similar first."""
 
     query: str
     hits: tuple[Hit, ...]
@@ -52,7 +52,7 @@ class IndexReport:
     """What bringing an index up to date changed; prints as one line."""
 
     folder: Path
-    pictures: int
+    images: int
     added: int
     replaced: int
     unchanged: int
@@ -60,41 +60,41 @@ class IndexReport:
 
     def __str__(self) -> str:
         return (
-            f"{self.folder}: {self.pictures} pictures ({self.added} added, {self.replaced} replaced, "
+            f"{self.folder}: {self.images} images ({self.added} added, {self.replaced} replaced, "
             f"{self.unchanged} unchanged, {self.removed} removed)"
         )
 
 
 def build_index(
     run: str | Path,
-    pictures: str | Path,
+    images: str | Path,
     out: str | Path,
     *,
     engine: str = "exact",
     device: str = "auto",
     progress: Progress | None = None,
 ) -> IndexReport:
-    """Makes the index folder `out` hold exactly the pictures of `pictures`, embedded by the run's model.
+    """Makes the index folder `out` hold exactly the images of `images`, embedded by the run's model.
 
-    If `out` is an index already, pictures whose file did not change are not embedded again, changed ones are
+    If `out` is an index already, images whose file did not change are not embedded again, changed ones are
     replaced and vanished ones removed.
 
     Args:
         run: a run or model folder.
-        pictures: whatever `data.readers.read` takes: a folder, a table, an archive, "glyphs".
+        images: whatever `data.readers.read` takes: a folder, a table, an archive, "glyphs".
         out: the index folder.
         engine: of `search.ENGINES`, for a new index.
         device: "auto", "cpu", "cuda" or "mps".
         progress: told about the embedding.
 
     Raises:
-        ArgumentError: `out` was built by another model, or for pictures of another root folder.
+        ArgumentError: `out` was built by another model, or for images of another root folder.
         FileError: no model in `run`.
-        DataError: pictures that cannot be read.
+        DataError: images that cannot be read.
     """
     embedder, config = load_model(run)
     own = fingerprint(embedder)
-    table, out = read(pictures, labeled=False), Path(out)
+    table, out = read(images, labeled=False), Path(out)
     root = str(table.root.resolve())
     if (out / "index.json").is_file():
         index = ImageIndex.load(out)
@@ -105,17 +105,17 @@ def build_index(
             )
         if index.root != root:
             raise ArgumentError(
-                f"index '{out}' holds pictures of '{index.root}', not of '{root}'; give another --out"
+                f"index '{out}' holds images of '{index.root}', not of '{root}'; give another --out"
             )
     else:
         index = ImageIndex(own, embedder.embedding_dim, engine=engine, root=root)
         save_model(out / MODEL, embedder, class_names=config["class_names"])
     stale = [row for row, path in enumerate(table.paths) if not index.is_current(path, table.file(row))]
-    gone = {picture.path for picture in index.pictures} - set(table.paths)
+    gone = {image.path for image in index.images} - set(table.paths)
     index.delete(gone)
     part = table.rows(stale)
     facts = [
-        IndexedPicture.of_file(part.file(row), path, part.class_names[part.labels[row]])
+        IndexedImage.of_file(part.file(row), path, part.class_names[part.labels[row]])
         for row, path in enumerate(part.paths)
     ]
     added = replaced = 0
@@ -128,52 +128,52 @@ def build_index(
     return IndexReport(out, len(index), added, replaced, len(table) - len(stale), len(gone))
 
 
-def search_pictures(
-    index: str | Path, pictures: Sequence[str | Path], *, k: int = 10, sample: int = 0, device: str = "auto"
+def search_images(
+    index: str | Path, images: Sequence[str | Path], *, k: int = 10, sample: int = 0, device: str = "auto"
 ) -> tuple[QueryHits, ...]:
-    """The `k` pictures of the index most similar to each picture file, most similar first.
+    """The `k` images of the index most similar to each image file, most similar first.
 
     Args:
         index: an index folder.
-        pictures: picture files.
+        images: image files.
         k: how many.
-        sample: ask also with so many pictures of the index, drawn evenly; each leaves itself out.
+        sample: ask also with so many images of the index, drawn evenly; each leaves itself out.
         device: "auto", "cpu", "cuda" or "mps".
 
     Raises:
         FileError: no index, or no file of that name.
-        ArgumentError: no picture to look for.
-        DataError: a file that is no picture.
+        ArgumentError: no image to look for.
+        DataError: a file that is no image.
     """
     opened = ImageIndex.load(index)
     root = Path(opened.root)
     drawn = np.linspace(0, len(opened) - 1, num=min(sample, len(opened))).astype(int)
-    own = [opened.pictures[row].path for row in drawn]
-    pictures = [*pictures, *(root / path for path in own)]
+    own = [opened.images[row].path for row in drawn]
+    images = [*images, *(root / path for path in own)]
     embedder, _ = load_model(Path(index) / MODEL)
     place = pick_device(device)
-    queries = embed(embedder.to(place), _table(pictures), workers=0, device=place).matrix
+    queries = embed(embedder.to(place), _table(images), workers=0, device=place).matrix
     found = opened.search(queries, k + (1 if own else 0), fingerprint=fingerprint(embedder))
-    itself = [None] * (len(pictures) - len(own)) + own
+    itself = [None] * (len(images) - len(own)) + own
     return tuple(
         QueryHits(
             str(query),
             tuple(
-                Hit(picture.path, root / picture.path, picture.label, float(similarity))
-                for picture, similarity in zip(line, similarities, strict=True)
-                if picture.path != left_out
+                Hit(image.path, root / image.path, image.label, float(similarity))
+                for image, similarity in zip(line, similarities, strict=True)
+                if image.path != left_out
             )[:k],
         )
         for query, left_out, line, similarities in zip(
-            pictures, itself, found.pictures, found.similarities, strict=True
+            images, itself, found.images, found.similarities, strict=True
         )
     )
 
 
-def _table(pictures: Sequence[str | Path]) -> LabeledImages:
-    if not pictures:
-        raise ArgumentError("no picture to look for; name at least one file")
-    files = [Path(picture).resolve() for picture in pictures]
+def _table(images: Sequence[str | Path]) -> LabeledImages:
+    if not images:
+        raise ArgumentError("no image to look for; name at least one file")
+    files = [Path(image).resolve() for image in images]
     root = Path(os.path.commonpath([file.parent for file in files]))
     paths = tuple(file.relative_to(root).as_posix() for file in files)
     return LabeledImages(root, paths, np.zeros(len(paths), dtype=np.int64), ("query",), name="queries")

@@ -1,7 +1,7 @@
-"""An index of pictures: one unit vector each, known by its path, searched by cosine similarity.
+"""An index of images: one unit vector each, known by its path, searched by cosine similarity.
 
 An index remembers the fingerprint of the model that made its vectors and refuses any other's: vectors of two
-models can be compared without an error, and mean nothing. A picture is known by its path; putting it in
+models can be compared without an error, and mean nothing. An image is known by its path; putting it in
 again replaces it. How it lies on disk: `storage`.
 """
 
@@ -19,8 +19,8 @@ from lookalike.utils.validation import check_at_least, look_up
 
 
 @dataclass(frozen=True)
-class IndexedPicture:
-    """What the index knows of a picture besides its vector.
+class IndexedImage:
+    """What the index knows of an image besides its vector.
 
     `path` is its id. `size` (bytes), `modified` (nanoseconds) and `digest` (SHA-256 of the file) tell
     whether the file has changed since; -1 and "" where there is no file.
@@ -33,7 +33,7 @@ class IndexedPicture:
     digest: str = ""
 
     @classmethod
-    def of_file(cls, file: Path, path: str, label: str = "") -> "IndexedPicture":
+    def of_file(cls, file: Path, path: str, label: str = "") -> "IndexedImage":
         """The facts of a file as it is now."""
         facts = file.stat()
         return cls(path, label, facts.st_size, facts.st_mtime_ns, file_digest(file))
@@ -51,13 +51,13 @@ class Matches:
 
     Attributes:
         rows: (Q, k') int64, positions in the index.
-        similarities: (Q, k') float32 cosines; k' is at most the number of pictures.
-        pictures: the found pictures of each query.
+        similarities: (Q, k') float32 cosines; k' is at most the number of images.
+        images: the found images of each query.
     """
 
     rows: Ints
     similarities: Floats
-    pictures: tuple[tuple[IndexedPicture, ...], ...]
+    images: tuple[tuple[IndexedImage, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ImageIndex:
         fingerprint: of the model whose vectors it holds (`models.checkpoint.fingerprint`).
         dim: width of the vectors.
         engine: of `engines.ENGINES`; built when first needed.
-        root: folder that the paths are relative to, kept for those who want to open the pictures.
+        root: folder that the paths are relative to, kept for those who want to open the images.
     """
 
     def __init__(self, fingerprint: str, dim: int, *, engine: str = "exact", root: str = "") -> None:
@@ -85,21 +85,21 @@ class ImageIndex:
         self.dim = dim
         self.engine = engine
         self.root = root
-        self._pictures: list[IndexedPicture] = []
+        self._images: list[IndexedImage] = []
         self._row: dict[str, int] = {}
         self._vectors: Floats = np.empty((0, dim), dtype=np.float32)
         self._searcher: Engine | None = None
 
     def __len__(self) -> int:
-        return len(self._pictures)
+        return len(self._images)
 
     def __contains__(self, path: str) -> bool:
         return path in self._row
 
     @property
-    def pictures(self) -> tuple[IndexedPicture, ...]:
-        """Every picture, in row order."""
-        return tuple(self._pictures)
+    def images(self) -> tuple[IndexedImage, ...]:
+        """Every image, in row order."""
+        return tuple(self._images)
 
     @property
     def vectors(self) -> Floats:
@@ -108,46 +108,46 @@ class ImageIndex:
         view.setflags(write=False)
         return view
 
-    def add(self, pictures: Sequence[IndexedPicture], embeddings: Floats, *, fingerprint: str) -> None:
-        """Adds pictures that are not in the index yet.
+    def add(self, images: Sequence[IndexedImage], embeddings: Floats, *, fingerprint: str) -> None:
+        """Adds images that are not in the index yet.
 
         Raises:
             ArgumentError: a path that is there already or comes twice, another model's vectors, shapes that
                 do not fit, or a vector without direction (zero or not finite).
         """
-        known = [picture.path for picture in pictures if picture.path in self._row]
+        known = [image.path for image in images if image.path in self._row]
         if known:
             raise ArgumentError(
-                f"{len(known)} pictures are in the index already, such as '{known[0]}'; upsert replaces them"
+                f"{len(known)} images are in the index already, such as '{known[0]}'; upsert replaces them"
             )
-        self.upsert(pictures, embeddings, fingerprint=fingerprint)
+        self.upsert(images, embeddings, fingerprint=fingerprint)
 
-    def upsert(self, pictures: Sequence[IndexedPicture], embeddings: Floats, *, fingerprint: str) -> Changes:
-        """Adds pictures, replacing those whose path is there already; raises as `add` does otherwise."""
-        units = self._units(embeddings, fingerprint, "picture", [picture.path for picture in pictures])
-        if len(units) != len(pictures):
-            raise ArgumentError(f"{len(pictures)} pictures but {len(units)} embeddings")
-        paths = [picture.path for picture in pictures]
+    def upsert(self, images: Sequence[IndexedImage], embeddings: Floats, *, fingerprint: str) -> Changes:
+        """Adds images, replacing those whose path is there already; raises as `add` does otherwise."""
+        units = self._units(embeddings, fingerprint, "image", [image.path for image in images])
+        if len(units) != len(images):
+            raise ArgumentError(f"{len(images)} images but {len(units)} embeddings")
+        paths = [image.path for image in images]
         if len(set(paths)) != len(paths):
             twice = next(path for place, path in enumerate(paths) if path in paths[:place])
-            raise ArgumentError(f"picture '{twice}' comes twice in one update")
+            raise ArgumentError(f"image '{twice}' comes twice in one update")
         old = [place for place, path in enumerate(paths) if path in self._row]
         new = [place for place, path in enumerate(paths) if path not in self._row]
         if old:
             self._vectors = np.array(self._vectors)
             for place in old:
                 row = self._row[paths[place]]
-                self._vectors[row], self._pictures[row] = units[place], pictures[place]
+                self._vectors[row], self._images[row] = units[place], images[place]
         for place in new:
-            self._row[paths[place]] = len(self._pictures)
-            self._pictures.append(pictures[place])
+            self._row[paths[place]] = len(self._images)
+            self._images.append(images[place])
         if new:
             self._vectors = np.concatenate([self._vectors, units[new]])
         self._searcher = None
         return Changes(len(new), len(old))
 
     def delete(self, paths: Iterable[str]) -> int:
-        """Removes pictures by path and returns how many; the rows behind them move up.
+        """Removes images by path and returns how many; the rows behind them move up.
 
         Raises:
             ArgumentError: a path that is not in the index; then nothing is removed.
@@ -155,11 +155,11 @@ class ImageIndex:
         gone = set(paths)
         unknown = gone - self._row.keys()
         if unknown:
-            raise ArgumentError(f"{len(unknown)} pictures are not in the index, such as '{min(unknown)}'")
-        kept = [row for row, picture in enumerate(self._pictures) if picture.path not in gone]
+            raise ArgumentError(f"{len(unknown)} images are not in the index, such as '{min(unknown)}'")
+        kept = [row for row, image in enumerate(self._images) if image.path not in gone]
         self._vectors = self._vectors[kept]
-        self._pictures = [self._pictures[row] for row in kept]
-        self._row = {picture.path: row for row, picture in enumerate(self._pictures)}
+        self._images = [self._images[row] for row in kept]
+        self._row = {image.path: row for row, image in enumerate(self._images)}
         self._searcher = None
         return len(gone)
 
@@ -168,13 +168,13 @@ class ImageIndex:
         row = self._row.get(path)
         if row is None:
             return False
-        known, facts = self._pictures[row], file.stat()
+        known, facts = self._images[row], file.stat()
         if known.size != facts.st_size:
             return False
         return known.modified == facts.st_mtime_ns or known.digest == file_digest(file)
 
     def search(self, queries: Floats, k: int = 10, *, fingerprint: str) -> Matches:
-        """The `k` most similar pictures of each query (all of them if there are fewer).
+        """The `k` most similar images of each query (all of them if there are fewer).
 
         Args:
             queries: (Q, dim) embeddings, of any length.
@@ -186,22 +186,22 @@ class ImageIndex:
         """
         check_at_least("k", k, 1)
         units = self._units(queries, fingerprint, "query", [])
-        if not self._pictures or not len(units):
+        if not self._images or not len(units):
             nothing = (len(units), 0)
             return Matches(np.empty(nothing, np.int64), np.empty(nothing, np.float32), ((),) * len(units))
         rows, similarities = self._engine().search(units, k)
-        found = tuple(tuple(self._pictures[row] for row in line) for line in rows.tolist())
+        found = tuple(tuple(self._images[row] for row in line) for line in rows.tolist())
         return Matches(rows, similarities, found)
 
     def check(self, *, k: int = 10, sample: int = 500, seed: int = 0) -> float:
-        """Share of the true `k` nearest pictures that the engine finds, on a sample; 1 for the exact one."""
+        """Share of the true `k` nearest images that the engine finds, on a sample; 1 for the exact one."""
         return overlap(self._engine(), self._vectors, k=k, sample=sample, seed=seed) if len(self) else 1.0
 
     def save(self, folder: str | Path) -> None:
         """Writes the index into `folder` (made if absent); readers see the old one until the last step."""
-        names = [field.name for field in fields(IndexedPicture)]
+        names = [field.name for field in fields(IndexedImage)]
         facts = {"fingerprint": self.fingerprint, "dim": self.dim, "engine": self.engine, "root": self.root}
-        columns = {name: [getattr(picture, name) for picture in self._pictures] for name in names}
+        columns = {name: [getattr(image, name) for image in self._images] for name in names}
         write_index(Path(folder), facts, columns, self._vectors)
 
     @classmethod
@@ -214,8 +214,8 @@ class ImageIndex:
         facts, columns, vectors = read_index(Path(folder))
         index = cls(facts["fingerprint"], facts["dim"], engine=facts["engine"], root=facts["root"])
         index._vectors = vectors
-        index._pictures = [IndexedPicture(*row) for row in zip(*columns.values(), strict=True)]
-        index._row = {picture.path: row for row, picture in enumerate(index._pictures)}
+        index._images = [IndexedImage(*row) for row in zip(*columns.values(), strict=True)]
+        index._row = {image.path: row for row, image in enumerate(index._images)}
         return index
 
     def _engine(self) -> Engine:

@@ -1,7 +1,7 @@
 """An index on disk: a folder that is never half written and that any tool can read.
 
-`index.json` holds the facts and names the other two files: `pictures-N.json` (a list for each fact about the
-pictures) and `embeddings-N.npy` (float32, memory-mapped when opened). A write makes new files under new
+`index.json` holds the facts and names the other two files: `images-N.json` (a list for each fact about the
+images) and `embeddings-N.npy` (float32, memory-mapped when opened). A write makes new files under new
 names and replaces `index.json` last, in one step, so a reader sees the old index or the new one; an index
 that is open keeps its file until it is closed.
 """
@@ -28,15 +28,15 @@ def write_index(
 
     Args:
         facts: plain values to keep.
-        columns: facts about the pictures, a list of N each.
+        columns: facts about the images, a list of N each.
         vectors_ND: their vectors, (N, D) float32.
     """
     folder.mkdir(parents=True, exist_ok=True)
     previous = _read_json(folder / INDEX) if (folder / INDEX).is_file() else {}
     number = int(previous.get("number", 0)) + 1
-    files = {"pictures": f"pictures-{number}.json", "embeddings": f"embeddings-{number}.npy"}
+    files = {"images": f"images-{number}.json", "embeddings": f"embeddings-{number}.npy"}
     write_atomically(folder / files["embeddings"], lambda file: _save_array(file, vectors_ND))
-    write_atomically(folder / files["pictures"], _json(columns))
+    write_atomically(folder / files["images"], _json(columns))
     write_atomically(
         folder / INDEX,
         _json({"format": FORMAT, "number": number, "count": len(vectors_ND), **facts, **files}),
@@ -59,7 +59,7 @@ def read_index(folder: Path) -> tuple[dict[str, Any], dict[str, list[Any]], NDAr
         raise FileError(
             f"index '{folder}' has format {facts.get('format')}, this version reads {FORMAT}; build it again"
         )
-    columns: dict[str, list[Any]] = _read_json(folder / facts["pictures"])
+    columns: dict[str, list[Any]] = _read_json(folder / facts["images"])
     try:
         vectors = np.load(folder / facts["embeddings"], mmap_mode="r" if facts["count"] else None)
     except (OSError, ValueError) as error:
@@ -67,7 +67,7 @@ def read_index(folder: Path) -> tuple[dict[str, Any], dict[str, list[Any]], NDAr
     lengths = {len(column) for column in columns.values()}
     if lengths != {facts["count"]} or vectors.shape != (facts["count"], facts["dim"]):
         raise FileError(
-            f"index '{folder}' is damaged: {facts['count']} pictures, vectors {vectors.shape}; build it again"
+            f"index '{folder}' is damaged: {facts['count']} images, vectors {vectors.shape}; build it again"
         )
     return facts, columns, vectors
 

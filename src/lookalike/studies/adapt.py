@@ -1,6 +1,6 @@
-"""How a row's experiment is changed to run where its own network, pictures or machine are absent.
+"""How a row's experiment is changed to run where its own network, images or machine are absent.
 
-backbone    another network with its usual weights, at the pictures' own size
+backbone    another network with its usual weights, at the images' own size
 mode        frozen or partial instead of finetune: rates, epochs, optimizer and schedule become this
             project's defaults for the mode, since the paper's would mean nothing; what the row is about
             stays: loss, pooling, norm, sampler, dimension, and the rate of its proxies beside its recipe's
@@ -49,7 +49,7 @@ class Adaptation:
 
     @property
     def changing(self) -> tuple[str, ...]:
-        """The settings that make another experiment: all but where weights lie and how pictures are read."""
+        """The settings that make another experiment: all but where weights lie and how images are read."""
         return tuple(
             setting
             for setting in self.settings

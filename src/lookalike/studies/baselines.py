@@ -45,7 +45,7 @@ def norm_softmax(dataset: str, dim: int = 2048) -> Recipe:
                 schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(15,)),
             ),
         ),
-        "released code; not expressed: pictures are squeezed to 256 x 256, then cropped, not resized crops",
+        "released code; not expressed: images are squeezed to 256 x 256, then cropped, not resized crops",
     )  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def multi_similarity(dataset: str, dim: int = 512) -> Recipe:
             loss=LossSettings.model_validate({"name": "multi_similarity", "beta": 40.0}),  # [C]; paper 50
             batch=BatchSettings(sampler="balanced", classes=16, per_class=5, size=80),
             train=loop(
-                41,  # 3000 steps of 80 pictures on CUB
+                41,  # 3000 steps of 80 images on CUB
                 optimizer="adam", lr=3e-5, head_lr=3e-5, proxy_lr=3e-5, weight_decay=5e-4,
                 # falls after 1200 and 2400 steps
                 schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(16, 33)),
@@ -103,7 +103,7 @@ def horde(dataset: str) -> Recipe:
             loss=LossSettings.model_validate(loss),
             batch=BatchSettings(sampler="balanced", classes=8, per_class=10, size=80),
             train=loop(
-                55,  # 40 x 200 steps of 80 pictures, about 109 passes over CUB; half of it, our choice
+                55,  # 40 x 200 steps of 80 images, about 109 passes over CUB; half of it, our choice
                 optimizer="adam", lr=1e-5, head_lr=1e-5, proxy_lr=1e-5, weight_decay=0.0,
                 batch_norm="frozen",
             ),

@@ -1,4 +1,4 @@
-"""Where the pictures of a row come from: a folder of benchmarks, one named data set, or a few glyphs."""
+"""Where the images of a row come from: a folder of benchmarks, one named data set, or a few glyphs."""
 
 from pathlib import Path
 
@@ -11,10 +11,10 @@ from lookalike.data.readers.archives import is_archive
 from lookalike.errors import FileError, LookalikeError
 from lookalike.studies.study import DATASETS
 
-TOY_TRAIN, TOY_TEST, TOY_PICTURES = 12, 6, 6
+TOY_TRAIN, TOY_TEST, TOY_IMAGES = 12, 6, 6
 
 
-class Pictures:
+class Images:
     """Data sets for rows, each read once.
 
     Args:
@@ -33,7 +33,7 @@ class Pictures:
         self._read: dict[str, LabeledImages] = {}
 
     def of(self, name: str) -> LabeledImages:
-        """The pictures for a row whose own data set is `name`.
+        """The images for a row whose own data set is `name`.
 
         Raises:
             FileError: the data set is not there; with what to do.
@@ -91,7 +91,7 @@ def _may_be(name: str, entry: Path) -> bool:
 
 
 def toy_glyphs() -> LabeledImages:
-    """A few built-in characters of several scripts: 12 classes to train, 6 to test, 6 pictures of each."""
+    """A few built-in characters of several scripts: 12 classes to train, 6 to test, 6 images of each."""
     table = read("glyphs")
     assert table.split is not None
     chosen: list[int] = []
@@ -99,5 +99,5 @@ def toy_glyphs() -> LabeledImages:
         classes = np.unique(table.labels[table.split == part])
         chosen += classes[np.linspace(0, len(classes) - 1, count).astype(int)].tolist()
     few = table.of_classes(chosen)
-    rows = [np.flatnonzero(few.labels == label)[:TOY_PICTURES] for label in range(few.num_classes)]
+    rows = [np.flatnonzero(few.labels == label)[:TOY_IMAGES] for label in range(few.num_classes)]
     return few.rows(np.concatenate(rows))

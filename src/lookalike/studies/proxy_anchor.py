@@ -105,13 +105,13 @@ STUDIES = (
     ),
     Study(
         "proxy_anchor/table5", "Size of the batch, on CUB-200-2011 and Cars196", SOURCE, ("recall_at_1",), note=OURS,
-        figure=Figure(x_label="pictures a batch"),
+        figure=Figure(x_label="images a batch"),
         rows=(*_batches(CUB, {30: 65.9, 90: 68.4, 180: 69.0}), *_batches(CARS, {30: 84.6, 180: 86.4})),
     ),
     Study(
         "proxy_anchor/table6", "Size of the batch, on Stanford Online Products and In-Shop Clothes", SOURCE,
         ("recall_at_1",), note=f"{OURS}; SOP's range is printed as 76.0 to 79.3 without the batch sizes of its ends",
-        figure=Figure(x_label="pictures a batch"), rows=(*_batches(SOP, {150: 79.1}), *_batches(CLOTHES, {90: 91.5})),
+        figure=Figure(x_label="images a batch"), rows=(*_batches(SOP, {150: 79.1}), *_batches(CLOTHES, {90: 91.5})),
     ),
     Study(
         "proxy_anchor/figure1", "Accuracy over the time of training, on Cars196, batches of 150", SOURCE,

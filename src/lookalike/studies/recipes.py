@@ -24,7 +24,7 @@ RRC = (0.08, 1.0)  # area range of RandomResizedCrop where nothing else is said 
 
 
 def pixels(crop: int, resize: int, scale: tuple[float, float] = RRC) -> DataSettings:
-    """Random resized crops of `crop` pixels; tests see the center of pictures resized to `resize`."""
+    """Random resized crops of `crop` pixels; tests see the center of images resized to `resize`."""
     return DataSettings(image_size=crop, resize=resize, crop_scale=scale)
 
 

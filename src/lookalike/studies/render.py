@@ -23,9 +23,9 @@ def to_markdown(table: Table) -> str:
     return "\n\n".join([*blocks, *notes(table)]) + "\n"
 
 
-def to_html(table: Table, *, picture: str = "") -> str:
-    """The same as a page; `picture` is an <img> element to stand below the title."""
-    body = [f"<h1>{escape(table.title)}</h1>", picture, _grid_html(*ours_cells(table))]
+def to_html(table: Table, *, figure: str = "") -> str:
+    """The same as a page; `figure` is an <img> element to stand below the title."""
+    body = [f"<h1>{escape(table.title)}</h1>", figure, _grid_html(*ours_cells(table))]
     if not table.comparable and (cells := published_cells(table)):
         body += [f"<h2>{escape(PUBLISHED_APART)}</h2>", _grid_html(*cells)]
     body += [f"<p>{escape(note)}</p>" for note in notes(table)]
@@ -170,13 +170,13 @@ def write_table(study: Study, folder: Path, out: Path) -> Table:
         FileError: no plan in `folder`.
     """
     table = build_table(study, folder, out)
-    picture = ""
+    figure = ""
     if study.figure is not None:
         image = base64.b64encode(draw(table, folder / "figure.png").read_bytes()).decode()
-        picture = f'<img alt="the figure" src="data:image/png;base64,{image}">'
+        figure = f'<img alt="the figure" src="data:image/png;base64,{image}">'
     tree = json.dumps(as_tree(table), indent=1, ensure_ascii=False) + "\n"
     write_atomically(folder / "table.json", lambda file: file.write_text(tree, encoding="utf-8"))
     write_atomically(folder / "table.md", lambda file: file.write_text(to_markdown(table), encoding="utf-8"))
-    page = to_html(table, picture=picture)
+    page = to_html(table, figure=figure)
     write_atomically(folder / "table.html", lambda file: file.write_text(page, encoding="utf-8"))
     return table

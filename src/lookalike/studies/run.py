@@ -17,7 +17,7 @@ from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
 from lookalike.errors import LookalikeError
 from lookalike.studies.adapt import Adaptation
-from lookalike.studies.datasets import Pictures
+from lookalike.studies.datasets import Images
 from lookalike.studies.plan import Plan, PlannedRow, folder_name, metrics_of, score_of, unit_key
 from lookalike.studies.protocols import PROTOCOLS, Busy, Task
 from lookalike.studies.protocols.search_spaces import ranges_of
@@ -32,11 +32,11 @@ class Options:
     """How a study is run; see `lookalike study run --help`."""
 
     out: Path
-    pictures: Pictures
+    images: Images
     adaptation: Adaptation = field(default_factory=Adaptation)
     rows: tuple[str, ...] = ()
     seeds: int = 5
-    protocol: str = "honest"
+    protocol: str = "held_out"
     trials: int = 50
     budget_seconds: float | None = None
     keep_models: bool = False
@@ -128,7 +128,7 @@ def _planned(study: Study, rows: list[Row], options: Options) -> tuple[dict[str,
             planned[row.name] = PlannedRow("", False, why_not="only cited in the paper")
             continue
         try:
-            table = options.pictures.of(row.dataset)
+            table = options.images.of(row.dataset)
             own = [_unit(study, row, table, seed, options) for seed in range(options.seeds)]
         except LookalikeError as error:
             planned[row.name] = PlannedRow("", False, why_not=" ".join(str(error).split()))

@@ -1,7 +1,7 @@
 """The table of a study out of whatever has been run: numbers only, no layout.
 
 For each row and metric: published, ours (mean, 95 % interval, n), difference; and what selected, what was
-kept and what it cost. Where the pictures, the network or the settings are not the paper's, published numbers
+kept and what it cost. Where the images, the network or the settings are not the paper's, published numbers
 are set apart from ours, and no difference is taken: only the order of the rows can be compared then.
 """
 

@@ -12,27 +12,27 @@ from numpy.typing import NDArray
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import Mode
-from lookalike.data.splits import Parts
-from lookalike.training.run_dir import RunFolder
+from lookalike.data.splits import Split
+from lookalike.training.run_dir import RunDir
 from lookalike.utils.distributed import Processes
 from lookalike.utils.progress import Progress
 
 
 @dataclass
-class Job:
+class RunContext:
     """What stays the same while a run goes on; `seconds` grows phase by phase.
 
     `views` holds the opened caches by the digest of their table: what never trains has one result for a whole
-    run, so pictures and weights are hashed once, not for each part and again for the refit.
+    run, so images and weights are hashed once, not for each part and again for the refit.
     """
 
     experiment: Experiment
-    parts: Parts
-    folder: RunFolder
+    split: Split
+    run_dir: RunDir
     fabric: Fabric
     progress: Progress
     start_from: Path | None = None
-    cut: int = 0
+    frozen_stages: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     views: dict[str, Callable[[int], NDArray[Any]]] = field(default_factory=dict)
 
@@ -49,7 +49,7 @@ class Job:
         return Processes.all()
 
     @property
-    def leads(self) -> bool:
+    def is_main_process(self) -> bool:
         """Whether this process is the one that writes."""
         return self.processes.rank == 0
 

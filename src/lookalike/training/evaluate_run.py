@@ -1,4 +1,4 @@
-"""How a table's pictures are scored: the one place that says who asks and who can be found.
+"""How a table's images are scored: the one place that says who asks and who can be found.
 
 `score` is used by training, by `evaluate RUN` and by the report, so their numbers agree by construction.
 """
@@ -16,7 +16,7 @@ from lookalike.embedding import embed
 from lookalike.errors import DataError
 from lookalike.evaluation import RetrievalResult, evaluate
 from lookalike.models.checkpoint import load_model
-from lookalike.training.run_dir import RunFolder
+from lookalike.training.run_dir import RunDir
 from lookalike.utils.device import pick_device
 from lookalike.utils.progress import Progress
 
@@ -25,7 +25,7 @@ KS = (1, 2, 4, 8)
 
 
 def score(table: LabeledImages, matrix: NDArray[np.float32], **options: Any) -> RetrievalResult:
-    """Every picture asks for its class among the others; where the data has roles, queries ask the gallery."""
+    """Every image asks for its class among the others; where the data has roles, queries ask the gallery."""
     roles = table.role is not None
     return evaluate(
         matrix,
@@ -38,7 +38,7 @@ def score(table: LabeledImages, matrix: NDArray[np.float32], **options: Any) -> 
 
 
 def evaluate_run(
-    folder: RunFolder,
+    folder: RunDir,
     data: str | None = None,
     *,
     device: str = "auto",
@@ -48,7 +48,7 @@ def evaluate_run(
     """Scores a run's model.
 
     Measured on the run's own test classes if `data` is None or the data that it was trained on; on the test
-    split of other data that names one; on all pictures of other data otherwise. The result's notes say which,
+    split of other data that names one; on all images of other data otherwise. The result's notes say which,
     and name classes that were trained on.
 
     Raises:
@@ -64,13 +64,13 @@ def evaluate_run(
             f"the data at '{facts['source']}' changed since the run '{folder.path}'; name the data to use"
         )
     if own:
-        parts = experiment.cut(table)
-        if parts.digest() != facts["split_digest"]:
+        split = experiment.split(table)
+        if split.digest() != facts["split_digest"]:
             raise DataError(
-                f"the run '{folder.path}' was cut in another way, by a protocol ({facts['split_source']}); "
-                "its numbers are in its result.json, and another cut might test on what it was trained on"
+                f"the run '{folder.path}' was split in another way, by a protocol ({facts['split_source']}); "
+                "its numbers are in its result.json, and another split might test on what it was trained on"
             )
-        part = parts.test
+        part = split.test
         where = f"measured on the run's own {part.num_classes} test classes"
     elif "test" in table.splits():
         part = table.part("test")

@@ -1,4 +1,4 @@
-"""What can go wrong in a training step, told with its place and its pictures."""
+"""What can go wrong in a training step, told with its place and its images."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,11 +9,11 @@ from lookalike.errors import NotFiniteError, TrainingError, first_line, is_out_o
 from lookalike.training.inputs import Inputs
 from lookalike.utils.distributed import Processes
 
-NAMED = 5  # pictures of a batch that a message names
+NAMED = 5  # images of a batch that a message names
 
 
 @dataclass(frozen=True)
-class Place:
+class StepInfo:
     """Where training is: a step, counted from 1 as epochs are, and the rows of its batch in the table."""
 
     epoch: int
@@ -27,7 +27,7 @@ class Place:
 
 
 @contextmanager
-def told_with(place: Place, settings: TrainSettings) -> Iterator[None]:
+def training_errors(place: StepInfo, settings: TrainSettings) -> Iterator[None]:
     """Turns what a step may fail with into a `TrainingError` that says where, and what to do.
 
     Raises:
@@ -43,21 +43,21 @@ def told_with(place: Place, settings: TrainSettings) -> Iterator[None]:
         raise _out_of_memory(error, place) from error
 
 
-def _not_finite(error: NotFiniteError, place: Place, settings: TrainSettings) -> TrainingError:
-    what, pictures = "embeddings are" if error.samples else "the loss is", place.inputs.names(place.rows)
+def _not_finite(error: NotFiniteError, place: StepInfo, settings: TrainSettings) -> TrainingError:
+    what, images = "embeddings are" if error.samples else "the loss is", place.inputs.names(place.rows)
     if error.samples and Processes.all().size == 1:  # else they are counted over the batches of all processes
-        pictures = [pictures[sample] for sample in error.samples]
-    named = ", ".join(pictures[:NAMED]) + (" ..." if len(pictures) > NAMED else "")
+        images = [images[sample] for sample in error.samples]
+    named = ", ".join(images[:NAMED]) + (" ..." if len(images) > NAMED else "")
     return TrainingError(
         f"{what} not finite in {place} (rate factor {place.rate_factor:g}, "
         f"backbone {settings.lr}, head {settings.head_lr}, proxies {settings.proxy_lr}); "
-        f"lower the rates or set train.clip_norm; the last good epoch is kept; pictures: {named}"
+        f"lower the rates or set train.clip_norm; the last good epoch is kept; images: {named}"
     )
 
 
-def _out_of_memory(error: BaseException, place: Place) -> TrainingError:
+def _out_of_memory(error: BaseException, place: StepInfo) -> TrainingError:
     return TrainingError(
-        f"out of memory in {place}, a batch of {len(place.rows)} pictures ({first_line(error)}); take half as "
-        "many with train.accumulate=2, smaller pictures (data.image_size), or train less of the network "
+        f"out of memory in {place}, a batch of {len(place.rows)} images ({first_line(error)}); take half as "
+        "many with train.accumulate=2, smaller images (data.image_size), or train less of the network "
         "(train.mode=partial); the last good epoch is kept"
     )

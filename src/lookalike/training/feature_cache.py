@@ -1,6 +1,6 @@
 """Results of a frozen part of the network, computed once and kept on disk.
 
-The key is a hash of everything that decides the numbers: the bytes of the pictures, the weights that run,
+The key is a hash of everything that decides the numbers: the bytes of the images, the weights that run,
 the preprocessing, the view and the number type. An entry is a plain .npy file, written under a temporary
 name and opened memory-mapped, so it may be larger than memory and a killed run leaves nothing half done.
 """
@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.data.transforms import TrainTransform, test_transform
-from lookalike.embedding import map_pictures
+from lookalike.data.transforms import TrainTransform, eval_transform
+from lookalike.embedding import map_images
 from lookalike.utils.cache_dir import cache_folder
 from lookalike.utils.io import write_atomically
 from lookalike.utils.progress import Progress
@@ -49,9 +49,9 @@ def stored(key: dict[str, Any], compute: Callable[[Path], None]) -> NDArray[Any]
 
 @dataclass(frozen=True)
 class CachedViews:
-    """`function` of every picture of `table`, shape (len(table), ...): an array for each view of the pictures.
+    """`function` of every image of `table`, shape (len(table), ...): an array for each view of the images.
 
-    View 0 is the picture as the test transform shows it, view 1 its mirror image (unless `crops` never
+    View 0 is the image as the test transform shows it, view 1 its mirror image (unless `crops` never
     mirrors), and each further view a random crop of `crops`, drawn from (seed, view). Each is an entry of the
     cache of its own, computed when it is first asked for.
     """
@@ -73,7 +73,7 @@ class CachedViews:
         crops = self.crops
         return {
             **self.key,
-            "pictures": self.picture_digest,
+            "images": self.image_digest,
             "preprocessing": crops.preprocessing.to_dict(),
             "mirrored": self._mirrors(number),
             "crop": [crops.scale, crops.ratio, crops.flip, self.seed, number]
@@ -83,13 +83,13 @@ class CachedViews:
         }
 
     def view(self, number: int) -> NDArray[Any]:
-        """One view of all pictures, from the cache or computed now."""
+        """One view of all images, from the cache or computed now."""
         return stored(self.key_of(number), lambda file: self._compute(file, number))
 
     @cached_property
-    def picture_digest(self) -> str:
+    def image_digest(self) -> str:
         """That of the table, found once for all views."""
-        return self.table.picture_digest()
+        return self.table.image_digest()
 
     def _mirrors(self, number: int) -> bool:
         return number == 1 and self.crops.flip > 0
@@ -98,21 +98,21 @@ class CachedViews:
         return number > 0 and not self._mirrors(number)
 
     def _compute(self, file: Path, number: int) -> None:
-        pictures = ImageDataset(self.table, test_transform(self.crops.preprocessing))
+        dataset = ImageDataset(self.table, eval_transform(self.crops.preprocessing))
         if self._crops(number):
-            pictures = ImageDataset(self.table, self.crops, seed=self.seed)
-            pictures.set_epoch(number)
+            dataset = ImageDataset(self.table, self.crops, seed=self.seed)
+            dataset.set_epoch(number)
         function, mirrors = self.function, self._mirrors(number)
-        results = map_pictures(
+        results = map_images(
             lambda images: function(images.flip(-1) if mirrors else images),
-            pictures,
+            dataset,
             batch_size=self.batch_size,
             workers=self.workers,
             device=self.device,
             progress=self.progress,
             phase=f"{self.phase}, view {number + 1}" if number else self.phase,
         )
-        _write(file, len(pictures), self.dtype, results)
+        _write(file, len(dataset), self.dtype, results)
 
 
 def cached_rows(

@@ -1,14 +1,14 @@
-"""What the training loop reads: pictures, cached activations, or cached pooled vectors.
+"""What the training loop reads: images, cached activations, or cached pooled vectors.
 
 The three training modes differ only in how much of the network has been run beforehand:
 
-| mode     | cached for each picture           | the loop runs                               |
+| mode     | cached for each image           | the loop runs                               |
 |----------|-----------------------------------|---------------------------------------------|
-| finetune | nothing                           | the whole network on augmented pictures     |
-| partial  | activations after `cut` stages    | the other stages, pooling, projection       |
+| finetune | nothing                           | the whole network on augmented images     |
+| partial  | activations after `frozen_stages` | the other stages, pooling, projection       |
 | frozen   | the pooled vector                 | the projection                              |
 
-`Tail` is the part of the network behind the cache; `Inputs` yields what that part takes.
+`TrainablePart` is the part of the network behind the cache; `Inputs` yields what that part takes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,10 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookalike.data.dataloader import PictureLoader, decoding_workers, embedding_workers
+from lookalike.data.dataloader import ImageLoader, decoding_workers, embedding_workers
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.image_dataset import ImageDataset, Kept
-from lookalike.data.transforms import TrainTransform, test_transform
+from lookalike.data.image_dataset import ImageDataset
+from lookalike.data.transforms import TrainTransform, eval_transform
 
 
 class Batches(Protocol):
@@ -36,7 +36,7 @@ class Batches(Protocol):
 
 
 class Inputs(Protocol):
-    """Inputs of a tail, with the table they are of and its labels; rows are numbered 0..len-1."""
+    """Inputs of a trainable, with the table they are of and its labels; rows are numbered 0..len-1."""
 
     table: LabeledImages
     labels: Tensor
@@ -49,23 +49,23 @@ class Inputs(Protocol):
     def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
         """For each list of rows: augmented inputs and their labels."""
 
-    def whole(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
+    def iter_eval(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
         """Each input from row `first` to before `end` once, in order, not augmented."""
 
     def names(self, rows: list[int]) -> list[str]:
-        """The pictures' paths, to name them in errors."""
+        """The images' paths, to name them in errors."""
 
 
 class CachedInputs:
-    """Rows of arrays (N, ...) that were computed once: one for each view of the pictures.
+    """Rows of arrays (N, ...) that were computed once: one for each view of the images.
 
-    View 0 is the picture as it is. The first epochs go through the views, one epoch each, so that training
-    begins before the second view is made; from then on each epoch draws one for each picture.
+    View 0 is the image as it is. The first epochs go through the views, one epoch each, so that training
+    begins before the second view is made; from then on each epoch draws one for each image.
 
     Args:
         view: gives the array of a view, and makes it if need be.
         views: how many there are.
-        rows: of the arrays, one for each picture of `table`.
+        rows: of the arrays, one for each image of `table`.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class CachedInputs:
             taken[drawn == number] = array[rows[drawn == number]]
         return taken
 
-    def whole(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
+    def iter_eval(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
         """See `Inputs`."""
         rows = self.rows[first:end]
         for start in range(0, len(rows), self.block):
@@ -120,16 +120,14 @@ class CachedInputs:
         return [self.table.paths[row] for row in rows]
 
 
-class PictureInputs:
-    """Pictures decoded and augmented in worker processes as they are needed.
+class ImageInputs:
+    """Images decoded and augmented in worker processes as they are needed.
 
     Of `batches` and of `whole` one pass can be under way at a time; a new one ends the one before.
 
     Args:
         workers: decoding processes; None: see `decoding_workers` for `batches`, `embedding_workers` for `whole`.
         device: where the network runs.
-        decoded: makes the decoded pictures that `batches` takes instead of the files, when it first needs them.
-        plain: makes the array (N, 3, S, S) of what `whole` gives, when it first needs it.
     """
 
     def __init__(
@@ -141,38 +139,29 @@ class PictureInputs:
         workers: int | None,
         device: torch.device | str = "cpu",
         block: int = 64,
-        decoded: Callable[[], Kept] | None = None,
-        plain: Callable[[], NDArray[np.generic]] | None = None,
     ) -> None:
         self.table, self.block = table, block
-        self._decoded, self._plain = decoded, plain
         self.labels = torch.from_numpy(table.labels.copy())
         self._augmented = ImageDataset(table, transform, seed=seed)
-        as_they_are = ImageDataset(table, test_transform(transform.preprocessing))
-        self._batches = PictureLoader(self._augmented, decoding_workers(workers))
-        self._whole = PictureLoader(as_they_are, embedding_workers(workers, device))
+        as_they_are = ImageDataset(table, eval_transform(transform.preprocessing))
+        self._batches = ImageLoader(self._augmented, decoding_workers(workers))
+        self._whole = ImageLoader(as_they_are, embedding_workers(workers, device))
 
     def __len__(self) -> int:
         return len(self.table)
 
     def set_epoch(self, epoch: int) -> None:
         """See `Inputs`; augmentation is drawn from (seed, epoch, row)."""
-        if self._decoded is not None and self._augmented.kept is None:
-            self._augmented.kept = self._decoded()
         self._augmented.set_epoch(epoch)
 
     def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
         """See `Inputs`."""
         return self._batches.batches(rows)
 
-    def whole(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
+    def iter_eval(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
         """See `Inputs`."""
         rows = list(range(len(self))[first:end])
         blocks = (rows[start : start + self.block] for start in range(0, len(rows), self.block))
-        if self._plain is not None:
-            array = self._plain()
-            yield from (torch.from_numpy(np.take(array, block, axis=0)) for block in blocks)
-            return
         for images, _labels in self._whole.batches(blocks):
             yield images
 

@@ -20,11 +20,11 @@ from lookalike.losses import MetricLoss
 from lookalike.models.batch_norm import freeze_batch_norm, set_batch_norm_momentum
 from lookalike.optim.factory import Optimizers, build_optimizers
 from lookalike.optim.schedules import lr_factor
-from lookalike.training.failures import Place, told_with
+from lookalike.training.failures import StepInfo, training_errors
 from lookalike.training.inputs import Batches, Inputs
 from lookalike.training.state import TrainingState
-from lookalike.training.tensor_tree import copy_of
-from lookalike.training.trainable import Tail
+from lookalike.training.tensor_tree import clone_state
+from lookalike.training.trainable import TrainablePart
 from lookalike.utils.distributed import Processes, average_buffers, global_batch
 from lookalike.utils.progress import Progress
 
@@ -32,7 +32,7 @@ Metrics = Mapping[str, float]
 
 
 def train(
-    tail: Tail,
+    trainable: TrainablePart,
     loss: MetricLoss,
     inputs: Inputs,
     batches: Batches,
@@ -55,11 +55,11 @@ def train(
 
     Raises:
         TrainingError: embeddings or the loss are not finite, or memory does not suffice; the message names
-            epoch, step and pictures.
+            epoch, step and images.
     """
     progress = progress or Progress()
     epochs = settings.epochs or 0
-    model, optimizers = tail.embedder, build_optimizers(settings, tail, loss, fabric)
+    model, optimizers = trainable.embedder, build_optimizers(settings, trainable, loss, fabric)
     if state is None:
         state = TrainingState()
         _finish_epoch(
@@ -85,15 +85,15 @@ def train(
         batches.set_epoch(epoch)
         inputs.set_epoch(epoch)
         if settings.warmup_forgets and _warms_up(settings, epoch - 1) and not _warms_up(settings, epoch):
-            optimizers.forget([*model.parameters(), *loss.parameters()])
+            optimizers.reset_state([*model.parameters(), *loss.parameters()])
         with torch.random.fork_rng(), progress.phase(f"epoch {epoch} of {epochs}", len(batches)) as phase:
             torch.manual_seed(seed * 1_000_003 + epoch)
-            _set_modes(tail, loss, settings, warming=_warms_up(settings, epoch))
+            _set_modes(trainable, loss, settings, warming=_warms_up(settings, epoch))
             total, steps = 0.0, 0
             rows = [list(batch) for batch in batches]
             for step, (batch, labels) in enumerate(inputs.batches(rows), start=1):
-                with told_with(Place(epoch, step, factor, inputs, rows[step - 1]), settings):
-                    value = float(_step(tail, loss, batch, labels, fabric))
+                with training_errors(StepInfo(epoch, step, factor, inputs, rows[step - 1]), settings):
+                    value = float(_step(trainable, loss, batch, labels, fabric))
                     if not math.isfinite(value):
                         raise NotFiniteError("the loss is not finite")
                     if step % settings.accumulate == 0 or step == len(rows):
@@ -101,7 +101,7 @@ def train(
                 total, steps = total + value, steps + 1
                 phase.note(f"loss {total / steps:.3f}")
                 phase.advance()
-        optimizers.settle()
+        optimizers.catch_up()
         average_buffers(model)
         record = {"loss": total / max(steps, 1), "lr_factor": factor, "seconds": time.monotonic() - began}
         _finish_epoch(state, epoch, record, model, loss, optimizers, settings, evaluate)
@@ -116,32 +116,34 @@ def _warms_up(settings: TrainSettings, epoch: int) -> bool:
     return first <= epoch < first + (settings.warmup_epochs or 0)
 
 
-def _set_modes(tail: Tail, loss: MetricLoss, settings: TrainSettings, *, warming: bool) -> None:
+def _set_modes(trainable: TrainablePart, loss: MetricLoss, settings: TrainSettings, *, warming: bool) -> None:
     """Train mode, with batch norm as set in every epoch, and the backbone at rest while warming up."""
-    tail.embedder.train()
+    trainable.embedder.train()
     loss.train()
-    for parameter in tail.backbone_parameters():
+    for parameter in trainable.backbone_parameters():
         parameter.requires_grad_(not warming)
     if settings.batch_norm_momentum is not None:
-        set_batch_norm_momentum(tail.embedder, settings.batch_norm_momentum)
+        set_batch_norm_momentum(trainable.embedder, settings.batch_norm_momentum)
     if settings.batch_norm != "train":
-        freeze_batch_norm(tail.embedder, affine_trained=settings.batch_norm == "frozen" and not warming)
+        freeze_batch_norm(trainable.embedder, affine_trained=settings.batch_norm == "frozen" and not warming)
 
 
-def _step(tail: Tail, loss: MetricLoss, batch: Tensor, labels: Tensor, fabric: Fabric) -> Tensor:
+def _step(
+    trainable: TrainablePart, loss: MetricLoss, batch: Tensor, labels: Tensor, fabric: Fabric
+) -> Tensor:
     """Forward and backward; the loss itself is always computed in at least float32."""
     batch, labels = (x.to(fabric.device, non_blocking=True) for x in (batch, labels))
     value: Tensor  # of the global batch, the same in every process
     if loss.needs_feature_maps:
         with fabric.autocast():
-            maps = tail.feature_maps(batch)
-            embeddings = tail.embedder.project(tail.embedder.pool(maps))
+            maps = trainable.feature_maps(batch)
+            embeddings = trainable.embedder.project(trainable.embedder.pool(maps))
         if Processes.all().size > 1:
             raise ArgumentError("a loss of feature maps trains in one process; use --devices 1")
         value = loss(embeddings, labels, maps)
     else:
         with fabric.autocast():
-            embeddings = tail.embed(batch)
+            embeddings = trainable.embed(batch)
         embeddings, labels = global_batch(embeddings, labels, averaged=False)
         value = loss(embeddings, labels)
     fabric.backward(value)
@@ -154,7 +156,7 @@ def _update(model: nn.Module, loss: MetricLoss, optimizers: Optimizers, settings
         for parameter in model.parameters():  # the loss's gradients are whole in every process
             if parameter.grad is not None:
                 processes.sum_(parameter.grad)
-    optimizers.forget(loss.take_replaced())
+    optimizers.reset_state(loss.pop_reset_parameters())
     optimizers.step(settings)
 
 
@@ -172,7 +174,7 @@ def _finish_epoch(
     validation = dict(evaluate()) if evaluate is not None else {}
     state.epoch = epoch
     state.history.append({"epoch": epoch, **record, "validation": validation})
-    state.model, state.loss = copy_of(model.state_dict()), copy_of(loss.state_dict())
+    state.model, state.loss = clone_state(model.state_dict()), clone_state(loss.state_dict())
     state.optimizers = optimizers.state_dict()
     if evaluate is None or validation[settings.metric] > state.best_metric:
         state.best_epoch, state.best_model = epoch, state.model

@@ -1,4 +1,4 @@
-"""The run folder: what a training run leaves behind, all of it readable without this package.
+"""The run directory: what a training run leaves behind, all of it readable without this package.
 
 RUN/
     model.safetensors, config.json   the network, its preprocessing, class names (models.checkpoint)
@@ -28,8 +28,8 @@ from lookalike.utils.distributed import Processes
 from lookalike.utils.io import write_atomically
 
 
-class RunFolder:
-    """Names and formats of the files in a run folder."""
+class RunDir:
+    """Names and formats of the files in a run directory."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -76,7 +76,7 @@ class RunFolder:
         """
         if not self.holds_run():
             raise FileError(
-                f"'{self.path}' is no run folder (no experiment.yaml); train one with: lookalike train DATA"
+                f"'{self.path}' is no run directory (no experiment.yaml); train one with: lookalike train DATA"
             )
         return load_experiment(self.path / "experiment.yaml")
 

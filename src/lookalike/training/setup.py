@@ -1,11 +1,10 @@
 """The means of one run: its split, device and folder, its network, loss and batches.
 
-`Job` is what stays the same while a run goes on. The functions build what is trained; `feeding` makes its
+`RunContext` is what stays the same while a run goes on. The functions build what is trained; `feeding` makes its
 inputs, and `selection` and `fitting` put everything in order.
 """
 
 import inspect
-import math
 from typing import Any
 
 import torch
@@ -19,24 +18,23 @@ from lookalike.losses import LOSSES, MetricLoss
 from lookalike.losses.sharded import Sharded
 from lookalike.models import whitening
 from lookalike.models.checkpoint import load_model
-from lookalike.models.depthwise import most_places
 from lookalike.models.embedder import Embedder, build_embedder
-from lookalike.models.fuse import for_inference
-from lookalike.training.context import Job
+from lookalike.models.fuse import fuse_for_inference
+from lookalike.training.context import RunContext
 from lookalike.training.inputs import Batches, Inputs
-from lookalike.training.trainable import Tail
+from lookalike.training.trainable import TrainablePart
 from lookalike.utils.validation import look_up
 
 
-def build_network(job: Job) -> Tail:
-    """The untrained network on the device (or the one of `job.start_from`), as the mode runs it.
+def build_network(context: RunContext) -> TrainablePart:
+    """The untrained network on the device (or the one of `context.start_from`), as the mode runs it.
 
     Raises:
         ArgumentError: mode partial with a backbone that is not a chain of stages.
     """
-    model, data = job.experiment.model, job.experiment.data
-    if job.start_from is not None:
-        embedder, _ = load_model(job.start_from)
+    model, data = context.experiment.model, context.experiment.data
+    if context.start_from is not None:
+        embedder, _ = load_model(context.start_from)
     else:
         embedder = build_embedder(
             model.backbone,
@@ -47,64 +45,65 @@ def build_network(job: Job) -> Tail:
             embedding_dim=model.embedding_dim,
             size=data.image_size,
             resize=data.resize,
-            seed=job.experiment.seed,
+            seed=context.experiment.seed,
         )
-    if job.mode == "partial":
-        job.cut = job.experiment.train.cut or embedder.default_cut()
-        embedder.head_from(job.cut)
-    layout = torch.channels_last
-    if job.mode == "partial" and job.fabric.device.type == "cpu" and prefers_contiguous(embedder):
-        layout = torch.contiguous_format
-    embedder.to(job.fabric.device, memory_format=layout).eval()  # type: ignore[call-overload]
-    return Tail(embedder, job.mode, job.cut)
+    if context.mode == "partial":
+        context.frozen_stages = context.experiment.train.frozen_stages or embedder.default_frozen_stages()
+        embedder.trainable_stages(context.frozen_stages)
+    embedder.to(context.fabric.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    return TrainablePart(embedder, context.mode, context.frozen_stages)
 
 
-def prefers_contiguous(embedder: Embedder) -> bool:
-    """Whether the last maps are so small that contiguous activations train faster here; see `models.depthwise`."""
-    _, *places = embedder.stage_costs()[-1].output
-    return math.prod(places) <= most_places(channels_last=True)
-
-
-def run_whole(job: Job, tail: Tail, inputs: Inputs, *, project: bool) -> Tensor:
+def embed_all(context: RunContext, trainable: TrainablePart, inputs: Inputs, *, project: bool) -> Tensor:
     """Embeddings (without `project`: pooled vectors) of every input, unaugmented, on the CPU."""
-    embedder = tail.embedder.eval()
-    fast = tail if tail.mode == "frozen" else Tail(for_inference(embedder), tail.mode, tail.cut)
+    embedder = trainable.embedder.eval()
+    fast = (
+        trainable
+        if trainable.mode == "frozen"
+        else TrainablePart(fuse_for_inference(embedder), trainable.mode, trainable.frozen_stages)
+    )
     function = fast.embed if project else fast.pooled
-    with torch.inference_mode(), job.fabric.autocast():
-        share = inputs.whole(*job.processes.share(len(inputs)))
-        results = [function(job.fabric.to_device(batch)).float() for batch in share]
-        return job.processes.gather(torch.cat(results)).cpu().clone()  # cloned: out of inference mode
+    with torch.inference_mode(), context.fabric.autocast():
+        share = inputs.iter_eval(*context.processes.share(len(inputs)))
+        results = [function(context.fabric.to_device(batch)).float() for batch in share]
+        return context.processes.gather(torch.cat(results)).cpu().clone()  # cloned: out of inference mode
 
 
-def set_closed_form(job: Job, embedder: Embedder, form: str, pooled_NF: Tensor, labels_N: Tensor) -> None:
+def init_projection(
+    context: RunContext, embedder: Embedder, form: str, pooled_NF: Tensor, labels_N: Tensor
+) -> None:
     """Puts the start or finish named `form`, computed on training features, into the projection."""
     dim, features = embedder.embedding_dim, embedder.pooled_dim
     if form == "whitened":
-        projection = whitening.whitened(pooled_NF, labels_N, dim, shrinkage=job.experiment.model.shrinkage)
+        projection = whitening.whitened(
+            pooled_NF, labels_N, dim, shrinkage=context.experiment.model.shrinkage
+        )
     elif form == "pca":
         projection = whitening.pca(pooled_NF, dim)
     elif form == "identity":
         projection = whitening.identity(features, dim)
     else:
-        projection = whitening.random(features, dim, torch.Generator().manual_seed(job.experiment.seed))
+        projection = whitening.random(features, dim, torch.Generator().manual_seed(context.experiment.seed))
     embedder.set_projection(*projection)
 
 
-def begin(job: Job, tail: Tail, inputs: Inputs, num_classes: int) -> MetricLoss:
+def init_projection_and_loss(
+    context: RunContext, trainable: TrainablePart, inputs: Inputs, num_classes: int
+) -> MetricLoss:
     """Sets the projection's start and returns the loss, its proxies at their start."""
-    experiment, embedder = job.experiment, tail.embedder
-    with job.timed("start"):
-        pooled = run_whole(job, tail, inputs, project=False)
-        if job.start_from is None:
-            set_closed_form(job, embedder, experiment.model.start, pooled, inputs.labels)
+    experiment, embedder = context.experiment, trainable.embedder
+    with context.timed("start"):
+        pooled = embed_all(context, trainable, inputs, project=False)
+        if context.start_from is None:
+            init_projection(context, embedder, experiment.model.start, pooled, inputs.labels)
         generator = torch.Generator().manual_seed(experiment.seed)
         loss = build_loss(experiment, num_classes, embedder, generator, inputs.table.coarse)
         proxies = loss.proxy_loss
         if proxies and "class_mean" in (experiment.train.proxy_start, proxies.proxy_init):
             with torch.no_grad():
-                embeddings = embedder.project(pooled.to(job.fabric.device)).cpu()
+                embeddings = embedder.project(pooled.to(context.fabric.device)).cpu()
             loss.initialize_proxies_at_class_means(embeddings, inputs.labels, generator)
-    return loss.to(job.fabric.device)
+    return loss.to(context.fabric.device)
 
 
 def build_loss(
@@ -135,9 +134,9 @@ def build_loss(
     return kind(num_classes, embedder.embedding_dim, **(given | arguments))
 
 
-def batches_of(job: Job, labels: Tensor) -> Batches:
+def build_batch_sampler(context: RunContext, labels: Tensor) -> Batches:
     """The sampler that the experiment names."""
-    batch, seed, of = job.experiment.batch, job.experiment.seed, job.processes
+    batch, seed, of = context.experiment.batch, context.experiment.seed, context.processes
     rows = labels.numpy()
     if batch.sampler == "balanced":
         return BalancedBatches(

@@ -28,13 +28,13 @@ def save_sharded(path: Path, state: dict[str, Any], loss: Sharded, *, name: str)
     folder, leads = path.with_name(f"{path.name}-{name}"), loss.processes.rank == 0
     if leads:
         shutil.rmtree(folder, ignore_errors=True)  # left by a run that was killed here
-    loss.processes.wait()
+    loss.processes.barrier()
     proxies, rows = {"loss": state["loss"], "optimizer": state["optimizers"][1]}, {}
     for place, tensor in _tensors(proxies):
         if _is_by_class(tensor, loss):
             rows[place] = tensor.reshape(loss.end - loss.first, -1)
     save_rows(folder, rows, first=loss.first, num_classes=loss.num_classes)
-    loss.processes.wait()
+    loss.processes.barrier()
     if leads:
         shapes = {place: list(tensor.shape[1:]) for place, tensor in _tensors(proxies) if place in rows}
         others = {**state, "loss": {}, "optimizers": state["optimizers"][:1]}

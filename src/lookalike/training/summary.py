@@ -6,16 +6,16 @@ from typing import Any
 
 from lookalike.data.dataloader import decoding_workers, embedding_workers
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.splits import Parts
+from lookalike.data.splits import Split
 from lookalike.evaluation import Interval
 from lookalike.models.checkpoint import fingerprint
 from lookalike.models.embedder import Embedder
-from lookalike.training.context import Job
+from lookalike.training.context import RunContext
 from lookalike.training.state import TrainingState
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SelectionResult:
     """What validation chose ("start", "trained" or "finished"), and the metrics of each candidate.
 
     `finish_gain` is what the whitened finish adds to the metric, query by query; None without a finish.
@@ -30,17 +30,17 @@ class Outcome:
 
 
 def data_facts(
-    data: LabeledImages | str | Path, table: LabeledImages, parts: Parts, start_from: Path | str | None
+    data: LabeledImages | str | Path, table: LabeledImages, split: Split, start_from: Path | str | None
 ) -> dict[str, Any]:
     return {
         "name": table.name,
         "source": _source(data),
         "digest": table.digest(),
-        "split_digest": parts.digest(),
-        "split_source": parts.source,
+        "split_digest": split.digest(),
+        "split_source": split.source,
         "start_from": None if start_from is None else str(start_from),
-        "classes": {name: part.num_classes for name, part in _parts(parts).items()},
-        "pictures": {name: len(part) for name, part in _parts(parts).items()},
+        "classes": {name: part.num_classes for name, part in _tables(split).items()},
+        "images": {name: len(part) for name, part in _tables(split).items()},
     }
 
 
@@ -50,15 +50,15 @@ def _source(data: LabeledImages | str | Path) -> str:
     return str(place.resolve()) if place.exists() else str(place)
 
 
-def _parts(parts: Parts) -> dict[str, LabeledImages]:
-    return {"train": parts.train, "validation": parts.validation, "test": parts.test}
+def _tables(split: Split) -> dict[str, LabeledImages]:
+    return {"train": split.train, "validation": split.validation, "test": split.test}
 
 
-def result_of(job: Job, outcome: Outcome, embedder: Embedder) -> dict[str, Any]:
+def build_result(context: RunContext, outcome: SelectionResult, embedder: Embedder) -> dict[str, Any]:
     """Everything but the test's metrics."""
-    metric, parts = job.experiment.train.metric, job.parts
-    on_test = bool(set(parts.validation.paths) & set(parts.test.paths))
-    by = f"{metric} of {parts.validation.num_classes} {'test' if on_test else 'validation'} classes"
+    metric, split = context.experiment.train.metric, context.split
+    on_test = bool(set(split.validation.paths) & set(split.test.paths))
+    by = f"{metric} of {split.validation.num_classes} {'test' if on_test else 'validation'} classes"
     return {
         "start": outcome.candidates["start"],
         "validation": outcome.candidates[outcome.what],
@@ -68,43 +68,43 @@ def result_of(job: Job, outcome: Outcome, embedder: Embedder) -> dict[str, Any]:
             "epoch": outcome.epoch if outcome.what != "start" else 0,
             "epochs_trained": outcome.epochs,
             "by": by,
-            "refit": job.experiment.train.refit and outcome.what != "start",
+            "refit": context.experiment.train.refit and outcome.what != "start",
             "drops": list(outcome.drops),
             "finish_gain": None if outcome.finish_gain is None else asdict(outcome.finish_gain),
             "test_used_to_select": on_test,
         },
-        "data": job.folder.read_json("data.json"),
-        "mode": job.mode,
-        "loss": job.experiment.loss.name,
+        "data": context.run_dir.read_json("data.json"),
+        "mode": context.mode,
+        "loss": context.experiment.loss.name,
         "model_fingerprint": fingerprint(embedder),
-        "seed": job.experiment.seed,
-        "seconds": job.seconds,
+        "seed": context.experiment.seed,
+        "seconds": context.seconds,
     }
 
 
-def plan(job: Job) -> str:
+def plan(context: RunContext) -> str:
     """What is about to happen, in three lines."""
-    experiment, parts = job.experiment, job.parts
+    experiment, split = context.experiment, context.split
     train = experiment.train
     counts = ", ".join(
-        f"{name} {part.num_classes} classes / {len(part)} pictures" for name, part in _parts(parts).items()
+        f"{name} {part.num_classes} classes / {len(part)} images" for name, part in _tables(split).items()
     )
     warm = f", first {train.warmup_epochs} with the backbone at rest" if train.warmup_epochs else ""
-    source = "named by the data" if parts.source == "named" else "held out"
+    source = "named by the data" if split.source == "named" else "held out"
     return (
-        f"{parts.fit.name}: {counts} (test classes {source})\n"
-        f"{job.mode}: {experiment.model.backbone} at {experiment.data.image_size} px on {job.fabric.device}, "
+        f"{split.trainval.name}: {counts} (test classes {source})\n"
+        f"{context.mode}: {experiment.model.backbone} at {experiment.data.image_size} px on {context.fabric.device}, "
         f"{experiment.model.embedding_dim}-d, loss {experiment.loss.name}, "
         f"up to {train.epochs} epochs{warm}\n"
-        f"rates: backbone {train.lr if job.mode != 'frozen' else 0}, head {train.head_lr}, "
-        f"proxies {train.proxy_lr}; chosen by validation {train.metric}; pictures decoded by {_decoders(job)}"
+        f"rates: backbone {train.lr if context.mode != 'frozen' else 0}, head {train.head_lr}, "
+        f"proxies {train.proxy_lr}; chosen by validation {train.metric}; images decoded by {_decoders(context)}"
     )
 
 
-def _decoders(job: Job) -> str:
-    asked = job.experiment.data.workers
-    embeds = job.mode != "finetune"
-    workers = embedding_workers(asked, job.fabric.device) if embeds else decoding_workers(asked)
+def _decoders(context: RunContext) -> str:
+    asked = context.experiment.data.workers
+    embeds = context.mode != "finetune"
+    workers = embedding_workers(asked, context.fabric.device) if embeds else decoding_workers(asked)
     if workers == 0:
         return "the training process"
     return "a process beside" if workers == 1 else f"{workers} processes beside"

@@ -85,6 +85,6 @@ def _attach(node: Any, tensors: dict[str, Tensor]) -> Any:
     return node
 
 
-def copy_of(state: dict[str, Tensor]) -> dict[str, Tensor]:
+def clone_state(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """A state_dict whose tensors no longer share memory with the module."""
     return {key: value.detach().clone() for key, value in state.items()}

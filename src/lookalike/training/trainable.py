@@ -10,17 +10,17 @@ from lookalike.models.embedder import Embedder
 
 
 @dataclass(frozen=True)
-class Tail:
-    """The part of `embedder` that a step runs: everything, the stages from `cut` on, or the projection."""
+class TrainablePart:
+    """What a training step runs: all of `embedder`, its stages after the frozen ones, or its projection."""
 
     embedder: Embedder
     mode: Mode
-    cut: int = 0
+    frozen_stages: int = 0
 
     def feature_maps(self, inputs: Tensor) -> Tensor:
         """The backbone's feature maps (B, C, H, W); not for mode frozen, which has none."""
         if self.mode == "partial":
-            maps: Tensor = self.embedder.head_from(self.cut)(inputs.float())
+            maps: Tensor = self.embedder.trainable_stages(self.frozen_stages)(inputs.float())
             return maps
         return self.embedder.feature_maps(inputs)
 
@@ -39,5 +39,5 @@ class Tail:
         if self.mode == "partial":
             stages = self.embedder.stages
             assert stages is not None
-            return [p for stage in stages[self.cut :] for p in stage.parameters()]
+            return [p for stage in stages[self.frozen_stages :] for p in stage.parameters()]
         return list(self.embedder.backbone.parameters())

@@ -55,7 +55,7 @@ class Processes:
         """First and end of this process's part of `count` things, cut as evenly as possible, in order."""
         return self.rank * count // self.size, (self.rank + 1) * count // self.size
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Until every process is here."""
         if self.size > 1:
             of_gpu = dist.get_backend() == "nccl"  # which would guess the device by the rank

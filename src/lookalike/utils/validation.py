@@ -106,7 +106,7 @@ def check_batch(embeddings: Tensor, labels: Tensor, *, num_classes: int, embeddi
         if samples:
             raise NotFiniteError(
                 f"embeddings are not finite in {len(samples)} of {len(embeddings)} samples; first bad sample "
-                f"index {samples[0]}; look at its picture or lower the learning rate",
+                f"index {samples[0]}; look at its image or lower the learning rate",
                 samples,
             )
 

@@ -14,8 +14,8 @@ from lookalike.data.readers.files import check_counts, check_present
 from lookalike.errors import DataError, FileError
 
 TRAIN_CLASSES = 98
-COUNTS = {"training pictures": 8054, "test pictures": 8131, "classes": 196}
-REMEDY = "unpack the pictures beside the annotations"
+COUNTS = {"training images": 8054, "test images": 8131, "classes": 196}
+REMEDY = "unpack the images beside the annotations"
 
 
 def recognizes(folder: Path) -> bool:
@@ -42,8 +42,8 @@ def read(folder: Path, *, verify: bool = True) -> LabeledImages:
     split = np.where(labels < TRAIN_CLASSES, "train", "test")
     if verify:
         found = {
-            "training pictures": int((split == "train").sum()),
-            "test pictures": int((split == "test").sum()),
+            "training images": int((split == "train").sum()),
+            "test images": int((split == "test").sum()),
             "classes": len(set(numbers)),
         }
         check_counts("cars196", found, COUNTS)

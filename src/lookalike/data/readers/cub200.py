@@ -1,6 +1,6 @@
 """CUB-200-2011 (Wah et al.): classes 1-100 train, 101-200 test.
 
-The older CUB-200-2010 has the same class folders and half of the pictures; it is told apart and refused.
+The older CUB-200-2010 has the same class folders and half of the images; it is told apart and refused.
 """
 
 import re
@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.readers.files import check_counts, check_present, pictures_below, read_lines
+from lookalike.data.readers.files import check_counts, check_present, images_below, read_lines
 from lookalike.errors import DataError
 
 FIRST_CLASS = "001.Black_footed_Albatross"
 TRAIN_CLASSES = 100
-COUNTS = {"training pictures": 5864, "test pictures": 5924, "classes": 200}
-PICTURES_2010 = 6033
+COUNTS = {"training images": 5864, "test images": 5924, "classes": 200}
+IMAGES_2010 = 6033
 
 
 def recognizes(folder: Path) -> bool:
@@ -30,7 +30,7 @@ def read(folder: Path, *, verify: bool = True) -> LabeledImages:
     if (folder / "images.txt").is_file():
         paths = [at + line.split(maxsplit=1)[1] for line in read_lines(folder / "images.txt")]
     else:
-        paths = [at + path for path in pictures_below(folder / at)]
+        paths = [at + path for path in images_below(folder / at)]
         _refuse_2010(folder, paths)
     classes = [path.split("/")[-2] for path in paths]
     wrong = [path for path, name in zip(paths, classes, strict=True) if not re.match(r"\d{3}\.", name)]
@@ -41,8 +41,8 @@ def read(folder: Path, *, verify: bool = True) -> LabeledImages:
     split = np.where(labels < TRAIN_CLASSES, "train", "test")
     if verify:
         found = {
-            "training pictures": int((split == "train").sum()),
-            "test pictures": int((split == "test").sum()),
+            "training images": int((split == "train").sum()),
+            "test images": int((split == "test").sum()),
             "classes": len(names),
         }
         check_counts("cub200", found, COUNTS)
@@ -55,8 +55,8 @@ def _refuse_2010(folder: Path, paths: list[str]) -> None:
     beside = any(
         (at / name).is_dir() for at in (folder, folder.parent) for name in ("annotations-mat", "lists")
     )
-    if len(paths) == PICTURES_2010 or beside:
+    if len(paths) == IMAGES_2010 or beside:
         raise DataError(
-            f"{folder}: this is CUB-200-2010 ({len(paths):,} pictures); published retrieval numbers are on "
-            "CUB-200-2011 (11,788 pictures), fetch CUB_200_2011.tgz"
+            f"{folder}: this is CUB-200-2010 ({len(paths):,} images); published retrieval numbers are on "
+            "CUB-200-2011 (11,788 images), fetch CUB_200_2011.tgz"
         )

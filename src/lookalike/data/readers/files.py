@@ -1,4 +1,4 @@
-"""Finding pictures on disk, and telling what is missing: shared by all readers."""
+"""Finding images on disk, and telling what is missing: shared by all readers."""
 
 import os
 from collections import defaultdict
@@ -10,7 +10,7 @@ from lookalike.errors import DataError, FileError
 
 COMMON_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp")
 OTHER_SUFFIXES = (".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".avif", ".heic", ".heif")
-PICTURE_SUFFIXES = frozenset({*COMMON_SUFFIXES, *OTHER_SUFFIXES})
+IMAGE_SUFFIXES = frozenset({*COMMON_SUFFIXES, *OTHER_SUFFIXES})
 LITTER = frozenset({"thumbs.db", "desktop.ini", "@eadir", "__macosx"})
 MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"BM", b"II*\x00", b"MM\x00*")
 
@@ -20,10 +20,10 @@ def is_litter(name: str) -> bool:
     return name.startswith(".") or name.casefold() in LITTER
 
 
-def is_picture(path: Path) -> bool:
+def is_image(path: Path) -> bool:
     """By its suffix in any case; without a suffix, by its first bytes."""
     suffix = path.suffix.lower()
-    if suffix in PICTURE_SUFFIXES:
+    if suffix in IMAGE_SUFFIXES:
         return True
     if suffix:
         return False
@@ -35,8 +35,8 @@ def is_picture(path: Path) -> bool:
     return head.startswith(MAGIC) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
 
 
-def pictures_below(folder: Path) -> list[str]:
-    """Relative POSIX paths of all pictures below `folder`, in natural order.
+def images_below(folder: Path) -> list[str]:
+    """Relative POSIX paths of all images below `folder`, in natural order.
 
     Raises:
         FileError: the folder cannot be listed, or links lead in a circle.
@@ -55,7 +55,7 @@ def pictures_below(folder: Path) -> list[str]:
         folders[:] = [name for name in folders if not is_litter(name)]
         here = Path(at)
         relative = here.relative_to(folder)
-        found += [(relative / n).as_posix() for n in files if not is_litter(n) and is_picture(here / n)]
+        found += [(relative / n).as_posix() for n in files if not is_litter(n) and is_image(here / n)]
     return sorted(found, key=natural_key)
 
 
@@ -89,7 +89,7 @@ def check_present(name: str, root: Path, paths: Sequence[str], remedy: str) -> N
         missing += [f"{at}/{file}".lstrip("/") if at else file for file in files if file not in there]
     if missing:
         raise DataError(
-            f"{name}: {len(missing):,} of {len(paths):,} pictures are missing below {root}, "
+            f"{name}: {len(missing):,} of {len(paths):,} images are missing below {root}, "
             f"first {missing[0]}; {remedy}"
         )
 

@@ -1,11 +1,11 @@
-"""A folder of class folders: the class of a picture is the folder it lies in."""
+"""A folder of class folders: the class of an image is the folder it lies in."""
 
 from pathlib import Path
 
 import numpy as np
 
 from lookalike.data.dataset import LabeledImages, number_labels
-from lookalike.data.readers.files import inside_single_folder, pictures_below
+from lookalike.data.readers.files import images_below, inside_single_folder
 from lookalike.errors import DataError
 
 PART_NAMES = {
@@ -20,19 +20,19 @@ PART_NAMES = {
 
 
 def read_class_folders(folder: Path, *, labeled: bool = True) -> LabeledImages:
-    """Pictures below `folder`; the class is the path of a picture's folder, relative to `folder`.
+    """Images below `folder`; the class is the path of an image's folder, relative to `folder`.
 
     Folders may be nested (`birds/owl` is one class). Where every folder at the top is called train,
-    validation (val) or test, those name the split and the classes lie below. With `labeled=False` pictures
+    validation (val) or test, those name the split and the classes lie below. With `labeled=False` images
     may also lie at the top; their class is then `.`.
 
     Raises:
-        DataError: no pictures, or pictures outside class folders.
+        DataError: no images, or images outside class folders.
     """
     root = inside_single_folder(folder)
-    paths = pictures_below(root)
+    paths = images_below(root)
     if not paths:
-        raise DataError(f"{folder}: holds no pictures; expected {folder}/<class>/<picture>.jpg")
+        raise DataError(f"{folder}: holds no images; expected {folder}/<class>/<image>.jpg")
     folders = [path.rpartition("/")[0] for path in paths]
     tops = {at.partition("/")[0] for at in folders}
     split = None
@@ -43,7 +43,7 @@ def read_class_folders(folder: Path, *, labeled: bool = True) -> LabeledImages:
     if labeled and "" in folders:
         first = paths[folders.index("")]
         raise DataError(
-            f"{root}: {folders.count('')} pictures lie outside class folders, first {first}; move each into "
+            f"{root}: {folders.count('')} images lie outside class folders, first {first}; move each into "
             "a folder named after its class, or give a table with the columns path,label"
         )
     labels, names = number_labels([at or "." for at in folders])

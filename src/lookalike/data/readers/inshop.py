@@ -9,9 +9,9 @@ from lookalike.data.readers.files import check_counts, check_present, read_lines
 from lookalike.errors import DataError
 
 COUNTS = {
-    "training pictures": 25882,
+    "training images": 25882,
     "queries": 14218,
-    "gallery pictures": 12612,
+    "gallery images": 12612,
     "training items": 3997,
     "test items": 3985,
 }
@@ -25,7 +25,7 @@ def recognizes(folder: Path) -> bool:
 
 
 def read(folder: Path, *, verify: bool = True) -> LabeledImages:
-    """The data set; a test picture is a query or belongs to the gallery, never both."""
+    """The data set; a test image is a query or belongs to the gallery, never both."""
     file = next(folder / at / LIST for at in ("", "Eval") if (folder / at / LIST).is_file())
     root = folder / "Img" if (folder / "Img" / "img").is_dir() else folder
     paths, items, status = [], [], []
@@ -41,9 +41,9 @@ def read(folder: Path, *, verify: bool = True) -> LabeledImages:
     train = states == "train"
     if verify:
         found = {
-            "training pictures": int(train.sum()),
+            "training images": int(train.sum()),
             "queries": status.count("query"),
-            "gallery pictures": status.count("gallery"),
+            "gallery images": status.count("gallery"),
             "training items": len(np.unique(labels[train])),
             "test items": len(np.unique(labels[~train])),
         }

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from lookalike.data.dataset import CoarseLevel, LabeledImages, number_labels
-from lookalike.data.readers.files import check_counts, pictures_below
+from lookalike.data.readers.files import check_counts, images_below
 from lookalike.errors import DataError
 
 PARTS = {"images_background": "train", "images_evaluation": "test"}
@@ -25,13 +25,13 @@ def read(folder: Path, *, verify: bool = True) -> LabeledImages:
     paths: list[str] = []
     words: list[str] = []
     for part in here:
-        found = pictures_below(root / part)
+        found = images_below(root / part)
         if not found:
-            raise DataError(f"{root / part}: holds no pictures; unpack {part}.zip again")
+            raise DataError(f"{root / part}: holds no images; unpack {part}.zip again")
         if verify:
-            pictures, classes = COUNTS[part]
-            counts = {"pictures": len(found), "characters": len({p.rpartition("/")[0] for p in found})}
-            check_counts(f"omniglot, {part}", counts, {"pictures": pictures, "characters": classes})
+            images, classes = COUNTS[part]
+            counts = {"images": len(found), "characters": len({p.rpartition("/")[0] for p in found})}
+            check_counts(f"omniglot, {part}", counts, {"images": images, "characters": classes})
         paths += [f"{part}/{path}" for path in found]
         words += [PARTS[part]] * len(found)
     labels, names = number_labels(["/".join(path.split("/")[1:-1]) for path in paths])

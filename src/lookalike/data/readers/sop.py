@@ -9,8 +9,8 @@ from lookalike.data.readers.files import check_counts, check_present, read_lines
 from lookalike.errors import DataError
 
 COUNTS = {
-    "training pictures": 59551,
-    "test pictures": 60502,
+    "training images": 59551,
+    "test images": 60502,
     "training classes": 11318,
     "test classes": 11316,
     "super-classes": 12,
@@ -50,8 +50,8 @@ def read(folder: Path, *, verify: bool = True) -> LabeledImages:
     parents, kind_names = number_labels([kind_of[i] for i in range(len(names))])
     if verify:
         found = {
-            "training pictures": words.count("train"),
-            "test pictures": words.count("test"),
+            "training images": words.count("train"),
+            "test images": words.count("test"),
             "training classes": len(np.unique(labels[split == "train"])),
             "test classes": len(np.unique(labels[split == "test"])),
             "super-classes": len(kind_names),

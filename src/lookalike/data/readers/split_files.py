@@ -1,4 +1,4 @@
-"""A split by classes as a small file, `split.csv`, that lies beside the pictures and can be replaced.
+"""A split by classes as a small file, `split.csv`, that lies beside the images and can be replaced.
 
 Two columns: label (a class name) and split (train, validation or test). It makes a split explicit, so that
 two people, or two years, can be sure to mean the same one.

@@ -59,7 +59,7 @@ def read_table(path: Path, *, verify: bool = True, labeled: bool = True) -> Labe
     Args:
         path: the table.
         verify: whether all files must be there.
-        labeled: False accepts a table without labels; all pictures are then of one class, `.`.
+        labeled: False accepts a table without labels; all images are then of one class, `.`.
 
     Raises:
         DataError: naming the table, the row and the remedy.
@@ -74,13 +74,13 @@ def read_table(path: Path, *, verify: bool = True, labeled: bool = True) -> Labe
             "expected path,label"
         )
     if frame.is_empty():
-        raise DataError(f"{path}: the table has no rows; expected one row a picture")
+        raise DataError(f"{path}: the table has no rows; expected one row an image")
     root = path.parent
     paths = [_relative(p, root) for p in _filled(path, frame, path_column)]
     if len(set(paths)) != len(paths):
         seen: set[str] = set()
         twice = next(i for i, p in enumerate(paths) if p in seen or seen.add(p))  # type: ignore[func-returns-value]
-        raise DataError(f"{path}: row {twice + 1} lists {paths[twice]} a second time; list each picture once")
+        raise DataError(f"{path}: row {twice + 1} lists {paths[twice]} a second time; list each image once")
     raw = _filled(path, frame, "label") if "label" in columns else ["."] * len(paths)
     for row, label in enumerate(raw):
         if label.startswith("-") and label[1:].isdigit():

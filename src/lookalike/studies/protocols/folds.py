@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.splits import Parts, class_folds, half_split
+from lookalike.data.splits import Split, class_folds, half_split
 from lookalike.errors import TrainingError
 from lookalike.studies.protocols.hyperparameter_search import search
 from lookalike.studies.protocols.metrics import COSTS, measure
@@ -34,17 +34,17 @@ JOINED = "concatenated_"
 def folds(task: Task) -> Score:
     """One reproduction; the first to need it runs, or goes on with, the search that all share."""
     began = time.monotonic()
-    parts = fold_parts(task.table)
+    split = fold_splits(task.table)
     found = search(
         task.shared,
         ranges_of(task.experiment.loss.name),
-        lambda overrides, folder: validated(task, overrides, folder, parts),
+        lambda overrides, folder: validated(task, overrides, folder, split),
         trials=task.trials,
     )
     experiment = fold_settings(task.experiment).override(found["overrides"])
     runs = [
         train_once(task, experiment, part, folder=task.folder / f"fold-{number}")
-        for number, part in enumerate(parts)
+        for number, part in enumerate(split)
     ]
     test = runs[0].test
     keys = tuple(key for key in task.metrics if key not in COSTS)
@@ -57,13 +57,13 @@ def folds(task: Task) -> Score:
     return Score(metrics, VALIDATION, kept, round(time.monotonic() - began, 2), facts=facts)
 
 
-def validated(task: Task, overrides: list[str], folder: Path, parts: tuple[Parts, ...]) -> float:
+def validated(task: Task, overrides: list[str], folder: Path, split: tuple[Split, ...]) -> float:
     """Mean over the folds of the best validation map_at_r; 0 for settings with which training breaks down."""
     experiment = fold_settings(task.experiment).override([*overrides, "seed=0"])
     try:
         runs = [
             train_once(task, experiment, part, folder=folder / f"fold-{number}", score_test=False)
-            for number, part in enumerate(parts)
+            for number, part in enumerate(split)
         ]
     except TrainingError as error:
         task.progress.say(f"trial {folder.name}: {error}")
@@ -76,7 +76,7 @@ def fold_settings(experiment: Experiment) -> Experiment:
     return experiment.override(["train.metric=map_at_r"])
 
 
-def fold_parts(table: LabeledImages, folds: int = FOLDS) -> tuple[Parts, ...]:
+def fold_splits(table: LabeledImages, folds: int = FOLDS) -> tuple[Split, ...]:
     """Four cuts of the training classes, all with the same test classes.
 
     The Reality Check tests on the second half of the classes, in their order, also where the data names
@@ -84,7 +84,7 @@ def fold_parts(table: LabeledImages, folds: int = FOLDS) -> tuple[Parts, ...]:
     """
     fit, test = training_half(table) if table.role is not None else half_split(table)
     return tuple(
-        Parts(train, held, test, fit, f"fold {n}") for n, (train, held) in enumerate(class_folds(fit, folds))
+        Split(train, held, test, fit, f"fold {n}") for n, (train, held) in enumerate(class_folds(fit, folds))
     )
 
 

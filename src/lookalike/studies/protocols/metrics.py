@@ -44,7 +44,7 @@ def check_metric(key: str) -> None:
 def measure(
     table: LabeledImages, matrix: NDArray[np.float32], keys: tuple[str, ...], *, seed: int = 0
 ) -> dict[str, float]:
-    """The retrieval and clustering metrics among `keys`, of embeddings (N, D) of the pictures of `table`."""
+    """The retrieval and clustering metrics among `keys`, of embeddings (N, D) of the images of `table`."""
     found: dict[str, float] = {}
     for prefix, similarity in (("", "cosine"), (EUCLIDEAN, "euclidean")):
         wanted = [key for key in keys if _is_retrieval(key) and key.startswith(EUCLIDEAN) == bool(prefix)]

@@ -1,8 +1,8 @@
-"""The protocols that train once (or twice) for a number: honest, the papers', and ProxyNCA++'s two stages.
+"""The protocols that train once (or twice) for a number: held_out, the papers', and ProxyNCA++'s two stages.
 
 | name      | trains on                              | chooses the epoch by                 | tests on    |
 |-----------|----------------------------------------|--------------------------------------|-------------|
-| honest    | training classes less 15 %             | these 15 %                           | test, once  |
+| held_out    | training classes less 15 %             | these 15 %                           | test, once  |
 | papers    | first half of the classes              | the test classes: "selected on test" | second half |
 | two_stage | half of the training classes, then all | the other half of these              | test, once  |
 
@@ -13,7 +13,7 @@ import time
 
 from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.splits import ClassSplit, Parts, half_split, named_split, two_stage_halves
+from lookalike.data.splits import ClassSplit, Split, half_split, named_split, two_stage_halves
 from lookalike.studies.protocols.metrics import forget_peak, measure, peak_memory_mb
 from lookalike.studies.protocols.task import Score, Task, train_once, training_curve
 from lookalike.training.fit import FitResult
@@ -22,7 +22,7 @@ VALIDATION = "validation classes"
 TEST = "test"
 
 
-def honest(task: Task) -> Score:
+def held_out(task: Task) -> Score:
     """Validation classes from the training half choose; the test classes are scored once."""
     return _scored(task, task.experiment, None, VALIDATION)
 
@@ -30,7 +30,7 @@ def honest(task: Task) -> Score:
 def papers(task: Task) -> Score:
     """The test classes choose the epoch, as the released codes do; every result says so."""
     fit, test = training_half(task.table)
-    return _scored(task, task.experiment, Parts(fit, test, test, fit, "papers"), TEST)
+    return _scored(task, task.experiment, Split(fit, test, test, fit, "papers"), TEST)
 
 
 def two_stage(task: Task) -> Score:
@@ -41,8 +41,8 @@ def two_stage(task: Task) -> Score:
     """
     fit, test = training_half(task.table)
     train, validation = two_stage_halves(fit)
-    parts = Parts(train, validation, test, fit, "two_stage")
-    return _scored(task, two_stage_settings(task.experiment), parts, VALIDATION)
+    split = Split(train, validation, test, fit, "two_stage")
+    return _scored(task, two_stage_settings(task.experiment), split, VALIDATION)
 
 
 def two_stage_settings(experiment: Experiment) -> Experiment:
@@ -58,10 +58,10 @@ def training_half(table: LabeledImages) -> ClassSplit:
     return named_split(table) if "test" in table.splits() else half_split(table)
 
 
-def _scored(task: Task, experiment: Experiment, parts: Parts | None, selected_on: str) -> Score:
+def _scored(task: Task, experiment: Experiment, split: Split | None, selected_on: str) -> Score:
     began = time.monotonic()
     forget_peak()
-    done = train_once(task, experiment, parts)
+    done = train_once(task, experiment, split)
     curve = training_curve(task.folder / "run")
     metrics = measure(done.test, done.final, task.metrics, seed=experiment.seed) | costs(task, curve)
     facts = {"epoch": done.result["selected"]["epoch"], "test_start": _plain(done, "test_start")}

@@ -13,9 +13,9 @@ from typing import Any
 
 from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.splits import Parts
+from lookalike.data.splits import Split
 from lookalike.training.fit import FitResult, fit
-from lookalike.training.run_dir import RunFolder
+from lookalike.training.run_dir import RunDir
 from lookalike.utils.progress import Progress
 
 
@@ -85,14 +85,14 @@ class Protocol:
 def train_once(
     task: Task,
     experiment: Experiment,
-    parts: Parts | None,
+    split: Split | None,
     *,
     folder: Path | None = None,
     score_test: bool = True,
 ) -> FitResult:
     """`fit` of a task, going on where an earlier, killed one stopped."""
     out = folder or task.folder / "run"
-    begun = RunFolder(out).holds_run()
+    begun = RunDir(out).holds_run()
     if out.exists() and not begun:  # killed while the folder was being made
         shutil.rmtree(out)
     return fit(
@@ -100,7 +100,7 @@ def train_once(
         out,
         None if begun else experiment,
         resume=begun,
-        parts=parts,
+        split=split,
         score_test=score_test,
         device=task.device,
         progress=task.progress,
