@@ -62,6 +62,11 @@ class ModelSettings(Settings):
     embedding_dim: int | None = Field(None, ge=1, description="None: 512, or less for few training images")
     start: Literal["whitened", "pca", "identity", "random"] = "whitened"
     finish: Literal["whitened", "none"] = "whitened"
+    views: Literal[1, 2] | None = Field(
+        None,
+        description="2: embeddings average an image and its mirror image, which doubles the time to embed; None: "
+        "2 where the validation classes gain by it and data.flip holds",
+    )
     shrinkage: float = Field(1.0, gt=0, description="s of the shrunk within-class covariance")
 
 

@@ -34,7 +34,7 @@ def network(backbone: str, pooling: str, dim: int, norm: str = "none") -> ModelS
     return ModelSettings.model_validate(
         {
             "backbone": backbone, "weights": weights, "pooling": pooling, "norm": norm, "embedding_dim": dim,
-            "start": "random", "finish": "none",
+            "start": "random", "finish": "none", "views": 1,
         }
     )  # fmt: skip
 

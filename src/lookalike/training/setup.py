@@ -20,6 +20,7 @@ from lookalike.models import whitening
 from lookalike.models.checkpoint import load_model
 from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.models.fuse import fuse_for_inference
+from lookalike.models.views import mean_over_views
 from lookalike.training.context import RunContext
 from lookalike.training.inputs import Batches, Inputs
 from lookalike.training.trainable import TrainablePart
@@ -50,23 +51,45 @@ def build_network(context: RunContext) -> TrainablePart:
     if context.mode == "partial":
         context.frozen_stages = context.experiment.train.frozen_stages or embedder.default_frozen_stages()
         embedder.trainable_stages(context.frozen_stages)
+    embedder.set_views(model.views or 1)  # `choose_views` decides where the experiment does not
     embedder.to(context.fabric.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     return TrainablePart(embedder, context.mode, context.frozen_stages)
 
 
 def embed_all(context: RunContext, trainable: TrainablePart, inputs: Inputs, *, project: bool) -> Tensor:
-    """Embeddings (without `project`: pooled vectors) of every input, unaugmented, on the CPU."""
-    embedder = trainable.embedder.eval()
-    fast = (
-        trainable
-        if trainable.mode == "frozen"
-        else TrainablePart(fuse_for_inference(embedder), trainable.mode, trainable.frozen_stages)
-    )
-    function = fast.embed if project else fast.pooled
+    """Embeddings (without `project`: pooled vectors) of every input, unaugmented, on the CPU.
+
+    Pooled vectors are means over the embedder's views, as in its `forward`.
+    """
+    embedder, fast = trainable.embedder.eval(), _fast(trainable)
+
+    def function(views: tuple[Tensor, ...]) -> Tensor:
+        pooled = mean_over_views(lambda view: fast.pooled(context.fabric.to_device(view)), views)
+        return fast.embedder.project(pooled) if project else pooled
+
     with torch.inference_mode(), context.fabric.autocast():
-        share = inputs.iter_eval(*context.processes.share(len(inputs)))
-        results = [function(context.fabric.to_device(batch)).float() for batch in share]
+        share = inputs.iter_eval(*context.processes.share(len(inputs)), views=embedder.config.views)
+        results = [function(views).float() for views in share]
         return context.processes.gather(torch.cat(results)).cpu().clone()  # cloned: out of inference mode
+
+
+def pooled_by_view(context: RunContext, trainable: TrainablePart, inputs: Inputs, views: int) -> list[Tensor]:
+    """Pooled vectors of every input, unaugmented, on the CPU: a tensor for each of its first views."""
+    trainable.embedder.eval()
+    fast, parts = _fast(trainable), []
+    with torch.inference_mode(), context.fabric.autocast():
+        for batch in inputs.iter_eval(*context.processes.share(len(inputs)), views=views):
+            pooled = [fast.pooled(context.fabric.to_device(view)).float() for view in batch]
+            parts.append(torch.stack(pooled, dim=1))
+        every = context.processes.gather(torch.cat(parts)).cpu()
+    return list(every.clone().unbind(1))  # cloned: out of inference mode
+
+
+def _fast(trainable: TrainablePart) -> TrainablePart:
+    """The same for inference alone, batch norms folded."""
+    if trainable.mode == "frozen":
+        return trainable
+    return TrainablePart(fuse_for_inference(trainable.embedder), trainable.mode, trainable.frozen_stages)
 
 
 def init_projection(
@@ -88,12 +111,15 @@ def init_projection(
 
 
 def init_projection_and_loss(
-    context: RunContext, trainable: TrainablePart, inputs: Inputs, num_classes: int
+    context: RunContext, trainable: TrainablePart, inputs: Inputs, pooled: Tensor, num_classes: int
 ) -> MetricLoss:
-    """Sets the projection's start and returns the loss, its proxies at their start."""
+    """Sets the projection's start and returns the loss, its proxies at their start.
+
+    Args:
+        pooled: the pooled vectors of `inputs`.
+    """
     experiment, embedder = context.experiment, trainable.embedder
     with context.timed("start"):
-        pooled = embed_all(context, trainable, inputs, project=False)
         if context.start_from is None:
             init_projection(context, embedder, experiment.model.start, pooled, inputs.labels)
         generator = torch.Generator().manual_seed(experiment.seed)
