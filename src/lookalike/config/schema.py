@@ -98,7 +98,10 @@ class BatchSettings(Settings):
 class ScheduleSettings(Settings):
     """How learning rates fall, as a factor on every group's rate; see `lookalike.optim.schedules`."""
 
-    name: Literal["constant", "step", "cosine", "plateau", "replay"] = "cosine"
+    name: Literal["constant", "step", "cosine", "linear", "plateau", "replay"] = "cosine"
+    warmup: float = Field(
+        0.0, ge=0, lt=1, description="cosine, linear: share of all steps in which the rate rises from 0"
+    )
     gamma: float = Field(0.5, gt=0, le=1, description="factor of each drop")
     every: int = Field(10, ge=1, description="step: epochs between drops")
     milestones: tuple[int, ...] = Field(
