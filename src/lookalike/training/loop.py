@@ -103,7 +103,8 @@ def train(
                 phase.advance()
         optimizers.catch_up()
         average_buffers(model)
-        record = {"loss": total / max(steps, 1), "lr_factor": factor, "seconds": time.monotonic() - began}
+        record = {"loss": total / max(steps, 1), "lr_factor": factor, "steps": steps}
+        record["seconds"] = time.monotonic() - began
         _finish_epoch(state, epoch, record, model, loss, optimizers, settings, evaluate)
         on_epoch(state)
     model.load_state_dict(state.best_model)
