@@ -1,5 +1,6 @@
 """Published data sets in their true layouts; images are empty files where there are none at hand."""
 
+import json
 import tarfile
 import zipfile
 
@@ -195,6 +196,28 @@ class TestINaturalist:
         names = '[{"id": 3, "name": "Corvus corax"}, {"id": 12, "name": "Parus major"}]'
         (tree / "categories.json").write_text(names)
         assert read(tree, verify=False).class_names[:3] == ("Corvus corax", "Parus major", "Fungi/9")
+
+    def test_taxonomic_ranks_are_levels_that_nest(self, tree):
+        """Two genera of one name in different families are two."""
+        taxa = {
+            3: ("Aves", "Passeriformes", "Corvidae", "Prunella"),
+            12: ("Aves", "Passeriformes", "Paridae", "Parus"),
+            9: ("Agaricomycetes", "Agaricales", "Amanitaceae", "Amanita"),
+            7: ("Magnoliopsida", "Lamiales", "Lamiaceae", "Prunella"),
+        }
+        rows = [
+            {"id": key, "name": str(key)}
+            | dict(zip(("class", "order", "family", "genus"), taxon, strict=True))
+            for key, taxon in taxa.items()
+        ]
+        (tree / "categories.json").write_text(json.dumps(rows))
+        table = read(tree, verify=False)
+        assert [level.name for level in table.coarse] == ["genus", "family", "order", "class", "super_class"]
+        assert [len(level.class_names) for level in table.coarse] == [4, 4, 3, 3, 3]
+        assert table.coarse[3].class_names[table.coarse[3].parents[1]] == "Aves"
+        del rows[0]["genus"]
+        (tree / "categories.json").write_text(json.dumps(rows))
+        assert next(level.name for level in read(tree, verify=False).coarse) == "family"
 
     def test_the_split_is_a_file(self, tree):
         rows = {"Aves/3": "train", "Aves/12": "train", "Fungi/9": "test", "Plantae/7": "validation"}
