@@ -78,6 +78,7 @@ FILTERS = {
 
 UNREADABLE = (
     OSError,
+    EOFError,
     ValueError,
     TypeError,
     SyntaxError,
@@ -87,11 +88,12 @@ UNREADABLE = (
     AssertionError,
     NotImplementedError,
     RuntimeError,
+    MemoryError,  # a damaged header may announce anything
     Image.DecompressionBombError,
     struct.error,
     zlib.error,
 )
-"""Whatever Pillow's decoders raise for damaged files; `MemoryError` is not among them."""
+"""Whatever Pillow's decoders raise for damaged files."""
 
 
 @dataclass(frozen=True)
@@ -326,8 +328,8 @@ def _why_unknown(path: Path) -> str:
         head = stream.read(16)
     if not head:
         return "the file is empty; replace or remove it"
-    if _is_heif(head):
-        return "a damaged HEIC image; replace or remove it"
+    if is_image_head(head):
+        return "a damaged image, its header cannot be read; replace or remove the file"
     return f"not an image (it starts with {head[:8]!r}); replace or remove the file"
 
 
