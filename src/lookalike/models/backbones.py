@@ -11,6 +11,7 @@ Facts of a timm model (channels, input size, means, license, pretraining) are re
 
 import json
 import math
+import warnings
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,7 +41,15 @@ CAFFE = Preprocessing(
     channels="bgr",
 )
 SOURCES = ("hf-hub:", "local-dir:")
-NOT_SAVED = ("pretrained", "checkpoint_path", "cache_dir", "num_classes", "scriptable", "exportable", "no_jit")
+NOT_SAVED = (
+    "pretrained",
+    "checkpoint_path",
+    "cache_dir",
+    "num_classes",
+    "scriptable",
+    "exportable",
+    "no_jit",
+)
 """Arguments of `timm.create_model` that say nothing about the architecture, or would read a file."""
 
 
@@ -174,6 +183,11 @@ def create(architecture: Architecture, size: int | None = None) -> nn.Module:
         return _without_head(torchvision.models.googlenet(aux_logits=False, init_weights=True))
     if architecture.name.startswith(SOURCES):
         raise ArgumentError(f"architecture '{architecture.name}' is not a plain timm name")
+    forbidden = [key for key in architecture.arguments if not _describes_network(key)]
+    if forbidden:
+        raise ArgumentError(
+            f"architecture '{architecture.name}' has arguments that it may not have: {forbidden}"
+        )
     network: nn.Module = create_timm(architecture.name, **architecture.arguments)
     _drop(network, architecture)
     return at_size(network, size) if size is not None else network
@@ -202,7 +216,11 @@ def at_size(network: nn.Module, size: int) -> nn.Module:
         patch = _patch(network)
         if size % patch == 0:
             set_size: Any = network.set_input_size
-            set_size(img_size=(size, size))
+            with (
+                warnings.catch_warnings()
+            ):  # timm's resampling of relative positions warns of its own indexing
+                warnings.simplefilter("ignore", UserWarning)
+                set_size(img_size=(size, size))
     return network
 
 
@@ -214,9 +232,11 @@ def check_size(facts: Backbone, size: int) -> None:
     """
     what = f"backbone '{facts.name}' does not take images of {size} pixels"
     if size % facts.patch:
-        below, above = fitting_sizes(size, facts.patch)
+        below, above = size // facts.patch * facts.patch, -(-size // facts.patch) * facts.patch
         works = f"{below} or {above}" if below else str(above)
-        raise ArgumentError(f"{what}: the size must be a multiple of {facts.patch}; set image_size to {works}")
+        raise ArgumentError(
+            f"{what}: the size must be a multiple of {facts.patch}; set image_size to {works}"
+        )
     name, arguments = facts.architecture.name, json.dumps(facts.architecture.arguments, sort_keys=True)
     if not _runs(name, arguments, size):
         near = {facts.preprocessing.size, *(size // 32 * 32 + step for step in (-32, 0, 32, 64))} - {size}
@@ -234,16 +254,6 @@ def _runs(name: str, arguments: str, size: int) -> bool:
     except (RuntimeError, AssertionError, ValueError, TypeError, IndexError):
         return False
     return True
-
-
-def fitting_sizes(size: int, patch: int) -> tuple[int, int]:
-    """The multiples of `patch` at or below and at or above `size`."""
-    return size // patch * patch, -(-size // patch) * patch
-
-
-def nearest_size(size: int, patch: int) -> int:
-    """The multiple of `patch` nearest to `size`, at least one patch."""
-    return max(patch, round(size / patch) * patch)
 
 
 def _drop(network: nn.Module, architecture: Architecture) -> None:
@@ -297,8 +307,8 @@ def _saved_arguments(name: str) -> dict[str, Any]:
     source, _, where = name.partition(":")
     from_hub, from_folder = timm.models.load_model_config_from_hf, timm.models.load_model_config_from_path
     _, _, arguments = (from_hub if source == "hf-hub" else from_folder)(where)
-    return {
-        key: value
-        for key, value in (arguments or {}).items()
-        if key not in NOT_SAVED and not key.startswith("pretrained")
-    }
+    return {key: value for key, value in (arguments or {}).items() if _describes_network(key)}
+
+
+def _describes_network(argument: str) -> bool:
+    return argument not in NOT_SAVED and not argument.startswith("pretrained")

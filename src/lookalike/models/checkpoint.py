@@ -18,8 +18,8 @@ from torch import Tensor
 
 from lookalike.errors import FileError, LookalikeError, first_line
 from lookalike.models import backbones
-from lookalike.models.embedder import Embedder
 from lookalike.models.config import EmbedderConfig
+from lookalike.models.embedder import Embedder
 from lookalike.utils.io import write_atomically
 
 FORMAT = 2
@@ -122,9 +122,7 @@ def _checked_settings(
         raise FileError(f"'{file}' names an image size of {settings.preprocessing.size} pixels")
     try:
         with torch.device("meta"):
-            network = Embedder(
-                backbones.create(settings.architecture, settings.preprocessing.size), settings
-            )
+            network = Embedder(backbones.create(settings.architecture, settings.preprocessing.size), settings)
     except (LookalikeError, RuntimeError, ValueError, TypeError, AssertionError) as error:
         raise FileError(f"'{file}' names a network that cannot be built: {first_line(error)}") from error
     wanted = {name: tuple(value.shape) for name, value in network.state_dict().items()}

@@ -60,5 +60,3 @@ class EmbedderConfig:
             if not (isinstance(value, int) and value > 0) and not (name == "embedding_dim" and value is None):
                 raise FileError(f"the model's setting '{name}' is {value!r}, not a whole number above 0")
         return config
-
-

@@ -50,7 +50,9 @@ class ToMaps(nn.Module):
             is_first = features_BX.shape[1] == self.channels
             return features_BX if is_first else features_BX.permute(0, 3, 1, 2)
         count = features_BX.shape[1]
-        side = int((count - (self.prefix_tokens or 0)) ** 0.5)  # images are square, and so are maps of patches
+        side = int(
+            (count - (self.prefix_tokens or 0)) ** 0.5
+        )  # images are square, and so are maps of patches
         patches_BPF = features_BX[:, count - side * side :]
         return patches_BPF.transpose(1, 2).reshape(len(patches_BPF), self.channels, side, side)
 
@@ -134,18 +136,12 @@ class Embedder(nn.Module):
         Raises:
             ArgumentError: the backbone is no chain of stages.
         """
-        layout, size = self._layout or find_layout(self.backbone, self.preprocessing.size), self.preprocessing.size
-        if layout is None:
-            raise ArgumentError(
-                f"backbone '{self.config.backbone}' ({type(self.backbone).__name__}) is not a chain of stages, which "
-                "mode 'partial' needs; train it with train.mode=frozen or train.mode=finetune"
-            )
-        self._layout = layout
+        layout = self._found_layout()
         extras: Extras = {}
         if layout.with_extras:
             device = next(self.backbone.parameters()).device
             if device not in self._extras:
-                self._extras[device] = find_extras(self.backbone, layout, size)
+                self._extras[device] = find_extras(self.backbone, layout, self.preprocessing.size)
             extras = self._extras[device]
         return build_stages(self.backbone, layout, extras)
 
@@ -164,7 +160,7 @@ class Embedder(nn.Module):
 
     def stage_costs(self, size: int | None = None) -> list[StageCost]:
         """Parameters, multiply-accumulates and output shape of each stage for one image."""
-        return stage_costs(self.named_stages, size or self.preprocessing.size)
+        return stage_costs(self.backbone, self._found_layout(), size or self.preprocessing.size)
 
     def default_frozen_stages(self) -> int:
         """How many stages mode `partial` freezes: the measured number, or else the fewest that leave at most a third
@@ -188,6 +184,16 @@ class Embedder(nn.Module):
         with torch.no_grad():
             projection.weight.copy_(weight_DF)
             projection.bias.copy_(bias_D)
+
+    def _found_layout(self) -> StageLayout:
+        if self._layout is None:
+            self._layout = find_layout(self.backbone, self.preprocessing.size)
+        if self._layout is None:
+            raise ArgumentError(
+                f"backbone '{self.config.backbone}' ({type(self.backbone).__name__}) is not a chain of stages, which "
+                "mode 'partial' needs; train it with train.mode=frozen or train.mode=finetune"
+            )
+        return self._layout
 
     def _to_maps(self) -> ToMaps:
         return ToMaps(self.channels, prefix_tokens=getattr(self.backbone, "num_prefix_tokens", None))
@@ -250,4 +256,3 @@ def assemble(loaded: Loaded, config: EmbedderConfig, *, seed: int = 0) -> Embedd
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Embedder(loaded.backbone, config)
-

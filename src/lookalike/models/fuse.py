@@ -9,7 +9,7 @@ images per second, with the same numbers up to float32 rounding.
 """
 
 import copy
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,29 +17,20 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import fuse_conv_bn_eval
 
 from lookalike.models.trace import Trace, on_meta, trace
-from lookalike.preprocessing import Preprocessing
 
-
-class TakesImages(Protocol):
-    """A module that reads uint8 images, such as an embedder or its frozen part."""
-
-    @property
-    def preprocessing(self) -> Preprocessing:
-        """What it expects of an image."""
-
-
-Network = TypeVar("Network", bound=TakesImages)
+Network = TypeVar("Network", bound=nn.Module)
 
 
 def fuse_for_inference(network: Network) -> Network:
     """A copy of `network` in evaluation mode, batch norms folded into convolutions, channels last.
 
-    `network` itself stays as it is. A batch norm is folded if, in a trace of the network, its only call reads
+    `network` is an embedder or a `FrozenPart`; it stays as it is.
+
+    A batch norm is folded if, in a trace of the network, its only call reads
     exactly what the only call of a convolution returned.
     """
-    fast: Any = copy.deepcopy(network)
-    fast.eval()
-    size = network.preprocessing.size
+    fast: Any = copy.deepcopy(network).eval()
+    size = fast.preprocessing.size
     images = torch.empty(1, 3, size, size, dtype=torch.uint8, device="meta")
     found = trace(on_meta(fast), _call, images)
     for convolution, norm in foldable(fast, found):

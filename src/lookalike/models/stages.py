@@ -69,9 +69,7 @@ def find_layout(backbone: nn.Module, size: int) -> StageLayout | None:
     return StageLayout(not complete, tuple(tuple(paths) for paths in stages), with_extras)
 
 
-def _opened(
-    link: Call, found: Trace, network: nn.Module, total: int, macs: dict[str, int]
-) -> list[Call]:
+def _opened(link: Call, found: Trace, network: nn.Module, total: int, macs: dict[str, int]) -> list[Call]:
     """The link, or the links inside it if it holds more than half of the arithmetic; notes the macs of each."""
     module: Any = network.get_submodule(link.path)
     # with extras the arithmetic of a call alone is not known; a block of that kind is never empty and never opened
@@ -198,12 +196,13 @@ def build_stages(
     return tuple(named)
 
 
-def stage_costs(stages: Sequence[tuple[str, nn.Module]], size: int) -> list[StageCost]:
+def stage_costs(backbone: nn.Module, layout: StageLayout, size: int) -> list[StageCost]:
     """Parameters, multiply-accumulates and output shape of every stage for a `size` x `size` image."""
-    network = on_meta(nn.Sequential(*(stage for _, stage in stages)))
+    network = on_meta(backbone)
+    extras = find_extras(network, layout, size) if layout.with_extras else {}
     activation = torch.empty(1, 3, size, size, device="meta")
     costs = []
-    for (name, _), stage in zip(stages, network, strict=True):
+    for name, stage in build_stages(network, layout, extras):
         given = activation
         with torch.no_grad():
             activation = stage(given)
@@ -221,11 +220,12 @@ def unused_children(backbone: nn.Module, size: int) -> list[str]:
     network = on_meta(backbone).requires_grad_(True)
     called: set[str] = set()
     handles = [
-        child.register_forward_pre_hook(lambda *_, name=name: called.add(name))  # type: ignore[misc]
+        child.register_forward_pre_hook(lambda *_, name=name: called.add(name))
         for name, child in network.named_children()
     ]
     with torch.enable_grad():
-        features(network, torch.empty(1, 3, size, size, device="meta")).sum().backward()
+        loss: Any = features(network, torch.empty(1, 3, size, size, device="meta")).sum()
+        loss.backward()
     for handle in handles:
         handle.remove()
     return [

@@ -37,6 +37,11 @@ class Call:
     source_version: int
     result_version: int
 
+    @property
+    def does_nothing(self) -> bool:
+        """Whether it returned what it was given, and did not write to it."""
+        return self.source is self.result and self.source_version == self.result_version
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -46,15 +51,13 @@ class Trace:
     source: Tensor
     result: Tensor
 
-    def producer(
-        self, tensor: Tensor, version: int, *, before: int, after: int = -1
-    ) -> Call | None:
+    def producer(self, tensor: Tensor, version: int, *, before: int, after: int = -1) -> Call | None:
         """The outermost call within (after, before) that returned this tensor as it is, and did something."""
         found = [
             call
             for call in self.calls
             if call.result is tensor
-            and call.source is not tensor
+            and not call.does_nothing
             and call.result_version == version
             and after < call.start
             and call.end < before
@@ -67,7 +70,7 @@ class Trace:
             call
             for call in self.calls
             if call.result is reader.source
-            and call.source is not call.result
+            and not call.does_nothing
             and call.result_version == reader.source_version
             and call.end < reader.start
         ]

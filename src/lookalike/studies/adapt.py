@@ -91,9 +91,8 @@ class Adaptation:
 
 
 def _network(backbone: str) -> list[str]:
-    weights = describe(backbone).weights
     return [
-        f"model.backbone={backbone}", f"model.weights={weights}", "data.image_size=null", "data.resize=null",
+        f"model.backbone={backbone}", "model.weights=auto", "data.image_size=null", "data.resize=null",
     ]  # fmt: skip
 
 
