@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from lookalike.models.parts import EmbedderConfig
 from torch import Tensor, nn
 
 from benchmarks import Seconds, clock
@@ -34,7 +35,6 @@ from lookalike.data.dataset import LabeledImages
 from lookalike.data.samplers import RandomBatches
 from lookalike.losses import ProxyAnchor
 from lookalike.models.embedder import Embedder
-from lookalike.models.parts import EmbedderConfig
 from lookalike.optim.factory import build_optimizers
 from lookalike.preprocessing import Preprocessing
 from lookalike.training.inputs import CachedInputs

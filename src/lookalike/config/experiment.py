@@ -74,18 +74,21 @@ class Experiment(Settings):
             _assign(known, chosen, place.strip(), _value(text))
         return _parse(chosen, "the settings")
 
-    def resolve(self, *, gpu: bool, short_side: int, backbone_size: int, images: int) -> "Experiment":
+    def resolve(
+        self, *, gpu: bool, short_side: int, backbone_size: int, patch: int = 1, images: int
+    ) -> "Experiment":
         """This experiment with every None filled that depends on the device, the mode or the images.
 
         Args:
             image_size: median short side of the images, pixels.
             backbone_size: the side that the backbone was trained at, pixels.
+            patch: the size of an image must be a multiple of this many pixels.
             images: number of training images; a closed-form start has no more directions than these.
         """
         mode = self.train.mode or ("finetune" if gpu else "partial")
         train = {"mode": mode, "precision": "bf16-mixed" if gpu else "32-true", **MODE_DEFAULTS[mode]}
         train |= {key: value for key, value in self.train.model_dump().items() if value is not None}
-        size = self.data.image_size or _input_size(short_side, backbone_size, gpu=gpu)
+        size = self.data.image_size or _input_size(short_side, backbone_size, patch, gpu=gpu)
         data = self.data.model_dump() | {"image_size": size, "resize": self.data.resize or size}
         dim = self.model.embedding_dim or min(512, 2 ** int(math.log2(max(2, images // 2))))
         model = self.model.model_dump() | {"embedding_dim": dim}
@@ -195,15 +198,16 @@ def _parse(tree: dict[str, Any], where: str) -> Experiment:
         raise ArgumentError(f"{where}: {place} is {first['input']!r}; {first['msg'].lower()}") from error
 
 
-def _input_size(short_side: int, backbone_size: int, *, gpu: bool) -> int:
+def _input_size(short_side: int, backbone_size: int, patch: int = 1, *, gpu: bool) -> int:
     """The side at which images of a median short side of `short_side` are shown to the network.
 
     A network does best near the size that it was trained at, and small images do better enlarged than shown
     small; without a GPU a seventh less keeps most of that for three quarters of the time. Nothing is gained
-    by enlarging more than twice.
+    by enlarging more than twice. The size is rounded to whole patches of a transformer.
     """
     most = backbone_size if gpu else round(backbone_size * 6 / 7 / 32) * 32
-    return min(most, max(32, round(2 * short_side / 32) * 32))
+    size = min(most, max(32, round(2 * short_side / 32) * 32))
+    return max(patch, round(size / patch) * patch)
 
 
 def _value(text: str) -> Any:

@@ -55,8 +55,11 @@ class ModelSettings(Settings):
     """The network: backbone, pooling, normalization, projection, and its closed-form start and finish."""
 
     backbone: str = "tf_efficientnet_lite0"
-    weights: str = Field("package", description="package, hub, none (random), or the path of a weight file")
-    pooling: Literal["average", "maximum", "average_plus_maximum", "k_max", "concat"] = "concat"
+    weights: str = Field(
+        "auto",
+        description="auto (a package where one holds them, else the hub), package, hub, none (random), or a file",
+    )
+    pooling: Literal["average", "maximum", "average_plus_maximum", "k_max", "catavgmax", "concat"] = "concat"
     pooling_k: int = Field(1, ge=1, description="places that k_max averages")
     norm: Literal["none", "layer_norm", "unit"] = "none"
     embedding_dim: int | None = Field(None, ge=1, description="None: 512, or less for few training images")

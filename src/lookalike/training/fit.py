@@ -170,11 +170,13 @@ def _launched(accelerator: str, devices: int, precision: Any) -> Fabric:
 def _resolved(experiment: Experiment, split: Split, *, gpu: bool) -> Experiment:
     """The experiment with every None filled from the device and from a sample of the images."""
     table = split.trainval
+    facts = describe(experiment.model.backbone)
     sample = np.linspace(0, len(table) - 1, num=min(len(table), 50)).astype(int)
     return experiment.resolve(
         gpu=gpu,
         short_side=int(np.median([min(image_size(table.file(row))) for row in sample])),
-        backbone_size=describe(experiment.model.backbone).preprocessing.size,
+        backbone_size=facts.preprocessing.size,
+        patch=facts.patch,
         images=len(split.train),
     )
 
