@@ -1,4 +1,4 @@
-"""Evaluation: retrieval metrics, clustering, comparisons, and what each number means."""
+"""Evaluation of embeddings: metrics, clustering, confidence intervals and comparisons."""
 
 from lookalike.evaluation.clustering import Clustering, cluster_scores
 from lookalike.evaluation.compare import compare_results, interval_of, interval_over_seeds, load_result
@@ -11,12 +11,16 @@ from lookalike.evaluation.intervals import (
     paired_difference,
     student_interval,
 )
+from lookalike.evaluation.metrics import DEFAULT_KS, METRICS, Metric, find_metric, metric_keys
 from lookalike.evaluation.result import RetrievalResult
 
 __all__ = [
+    "DEFAULT_KS",
+    "METRICS",
     "Clustering",
     "Health",
     "Interval",
+    "Metric",
     "RetrievalResult",
     "bootstrap_over_classes",
     "cluster_scores",
@@ -24,9 +28,11 @@ __all__ = [
     "embedding_health",
     "evaluate",
     "evaluate_files",
+    "find_metric",
     "interval_of",
     "interval_over_seeds",
     "load_result",
+    "metric_keys",
     "paired_difference",
     "student_interval",
 ]
