@@ -15,7 +15,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stand
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="A setting, such as loss.scale=16; may be repeated. See: lookalike show settings"
+        "--set", help="A setting, such as loss.scale=16; may be repeated. See: lookalike list settings"
     ),
 ]
 RunArgument = Annotated[Path, typer.Argument(help="A run directory, as `lookalike train` leaves it.")]
@@ -43,14 +43,19 @@ def print_json(value: Any) -> None:
 
 
 def print_rows(header: list[str], rows: list[list[str]]) -> None:
-    """Aligned columns on standard output, first column left, the others right."""
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    for row in [header, *rows]:
-        cells = [
-            cell.ljust(w) if i == 0 else cell.rjust(w)
-            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        print("  ".join(cells).rstrip())
+    """Aligned columns on standard output: numbers to the right, text to the left, and nothing cut off."""
+    columns = list(zip(header, *rows, strict=True))
+    aligned = []
+    for column in columns:
+        width = max(map(len, column))
+        right = all(_is_number(cell) for cell in column[1:])
+        aligned.append([cell.rjust(width) if right else cell.ljust(width) for cell in column])
+    for line in zip(*aligned, strict=True):
+        print("  ".join(line).rstrip())
+
+
+def _is_number(cell: str) -> bool:
+    return cell == "-" or cell.replace(",", "").replace(".", "").lstrip("+-").isdigit()
 
 
 def percent_rows(columns: dict[str, dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
