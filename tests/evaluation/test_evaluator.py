@@ -64,9 +64,7 @@ def test_query_and_gallery_equal_loops(data):
         query_block=block,
         gallery_block=block,
     )
-    compare(
-        result, queries, labels, [None] * len(queries), gallery, gallery_labels, (1, 2, 40), "dot"
-    )
+    compare(result, queries, labels, [None] * len(queries), gallery, gallery_labels, (1, 2, 40), "dot")
 
 
 def test_a_copy_of_the_query_is_not_the_query():
@@ -114,7 +112,9 @@ def test_rows_with_the_ignored_label_are_neither_queries_nor_gallery():
     assert result.values == clean.values
     assert result.counts["ignored"] == {"queries": 30, "gallery": 30}
     assert result.rows.tolist() == list(range(30, 70))
-    with pytest.raises(ArgumentError, match=r"below 0 in 30 rows \(first: row 0, label -1\).*--ignore-label -1"):
+    with pytest.raises(
+        ArgumentError, match=r"below 0 in 30 rows \(first: row 0, label -1\).*--ignore-label -1"
+    ):
         evaluate(mixed, labels)
     with pytest.raises(ArgumentError, match="every query row has the ignored label"):
         evaluate(junk, np.full(30, -1), ignore_label=-1)
@@ -198,7 +198,9 @@ def test_reference_values(oracles):
             embeddings, labels = np.array(case["queries"]), np.array(case["query_labels"])
         else:
             asked = {}
-        left_out, missed = (evaluate(embeddings, labels, no_match=word, **asked) for word in ("exclude", "miss"))
+        left_out, missed = (
+            evaluate(embeddings, labels, no_match=word, **asked) for word in ("exclude", "miss")
+        )
         expected = case["expected"]
         for k in (1, 2, 4, 8):
             if f"R@{k}" in expected:

@@ -6,18 +6,28 @@ from lookalike.evaluation.evaluator import evaluate
 from lookalike.evaluation.files import evaluate_files
 from lookalike.evaluation.health import Health, embedding_health
 from lookalike.evaluation.intervals import (
+    Difference,
     Interval,
     bootstrap_over_classes,
     paired_difference,
     student_interval,
 )
-from lookalike.evaluation.metrics import DEFAULT_KS, METRICS, Metric, find_metric, metric_keys
-from lookalike.evaluation.result import RetrievalResult
+from lookalike.evaluation.metrics import (
+    DEFAULT_KS,
+    METRICS,
+    Metric,
+    find_metric,
+    format_value,
+    metric_keys,
+    table_keys,
+)
+from lookalike.evaluation.result import RetrievalResult, without_nan
 
 __all__ = [
     "DEFAULT_KS",
     "METRICS",
     "Clustering",
+    "Difference",
     "Health",
     "Interval",
     "Metric",
@@ -29,10 +39,13 @@ __all__ = [
     "evaluate",
     "evaluate_files",
     "find_metric",
+    "format_value",
     "interval_of",
     "interval_over_seeds",
     "load_result",
     "metric_keys",
     "paired_difference",
     "student_interval",
+    "table_keys",
+    "without_nan",
 ]

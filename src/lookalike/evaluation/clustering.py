@@ -72,7 +72,9 @@ def cluster_scores(
     iterations = wanted.iterations or (5 if engine == "minibatch" else 20)
     assigned = _ASSIGN[engine](matrix, clusters, restarts, iterations, wanted.seed)
     settings = asdict(Clustering(engine, clusters, restarts, iterations, wanted.seed))
-    scores = {one.key: one.of_clusters(labels, assigned) for one in METRICS.values() if one.of_clusters is not None}
+    scores = {
+        one.key: one.of_clusters(labels, assigned) for one in METRICS.values() if one.of_clusters is not None
+    }
     return {**scores, "settings": settings}
 
 

@@ -1,9 +1,9 @@
 """NMI and AMI: agreement of clusters with classes.
 
-    I(Y, C) = sum over classes y and clusters c of p(y, c) log( p(y, c) / (p(y) p(c)) ),  H: entropies
-    nmi            = I / ((H(Y) + H(C)) / 2)
-    nmi_geometric  = I / sqrt(H(Y) H(C))
-    ami            = (I - E[I]) / ((H(Y) + H(C)) / 2 - E[I]), E over partitions with the same cluster sizes
+I(Y, C) = sum over classes y and clusters c of p(y, c) log( p(y, c) / (p(y) p(c)) ),  H: entropies
+nmi            = I / ((H(Y) + H(C)) / 2)
+nmi_geometric  = I / sqrt(H(Y) H(C))
+ami            = (I - E[I]) / ((H(Y) + H(C)) / 2 - E[I]), E over partitions with the same cluster sizes
 """
 
 from lookalike.evaluation.ranks import Integers

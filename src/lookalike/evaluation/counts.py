@@ -54,7 +54,9 @@ def notes_of(counts: dict[str, Any], no_match: str) -> list[str]:
             f"({len(counts['no_match_classes']):,} classes): {done}"
         )
     if counts["scored"] == 0:
-        notes.append("no query has a match: retrieval metrics have no value; give at least two rows of a class")
+        notes.append(
+            "no query has a match: retrieval metrics have no value; give at least two rows of a class"
+        )
     if any(counts["ignored"].values()):
         notes.append(
             f"rows with the ignored label were left out: {counts['ignored']['queries']:,} queries, "

@@ -115,9 +115,7 @@ def evaluate(
     if no_match == "miss":
         for column in per_query.values():
             column[alone] = 0.0
-    counts = count_everything(
-        query_set, comparison, ks, tied, ignored, separate, class_names, no_match
-    )
+    counts = count_everything(query_set, comparison, ks, tied, ignored, separate, class_names, no_match)
     values = {key: _mean(column[~np.isnan(column)]) for key, column in per_query.items()}
     clustered = None
     if clustering:

@@ -41,12 +41,27 @@ def evaluate_files(
     matrix, classes = read_embeddings(embeddings, labels)
     if gallery_embeddings is None:
         coded, names = _code([classes])
-        return evaluate(matrix, coded[0], class_names=names, **options)
+        return evaluate(matrix, coded[0], class_names=names, **_by_code(options, names))
     other, other_classes = read_embeddings(gallery_embeddings, gallery_labels)
     coded, names = _code([classes, other_classes])
     return evaluate(
-        matrix, coded[0], gallery_embeddings=other, gallery_labels=coded[1], class_names=names, **options
+        matrix,
+        coded[0],
+        gallery_embeddings=other,
+        gallery_labels=coded[1],
+        class_names=names,
+        **_by_code(options, names),
     )
+
+
+def _by_code(options: dict[str, Any], names: list[str] | None) -> dict[str, Any]:
+    """`options` with the ignored label as its number, where labels are words."""
+    word = options.get("ignore_label")
+    if names is None or word is None:
+        return options
+    if str(word) not in names:
+        raise DataError(f"no row has the label '{word}' that is to be ignored")
+    return options | {"ignore_label": names.index(str(word))}
 
 
 def read_embeddings(embeddings: str | Path, labels: str | Path | None = None) -> tuple[Any, np.ndarray]:
@@ -58,11 +73,15 @@ def read_embeddings(embeddings: str | Path, labels: str | Path | None = None) ->
         raise DataError(f"{file} holds no labels; give their file with labels (command line: --labels)")
     classes = np.asarray(_pick(source, _LABEL_NAMES, dimensions=1))
     if classes.dtype == object:
-        raise DataError(f"labels in {source} are neither whole numbers nor words; give class numbers or class names")
+        raise DataError(
+            f"labels in {source} are neither whole numbers nor words; give class numbers or class names"
+        )
     if np.issubdtype(classes.dtype, np.floating):
         classes = _whole_numbers(classes, source)
     if len(classes) != len(matrix):
-        raise DataError(f"{source} has {len(classes)} labels, {file} {len(matrix)} embeddings; give one label per embedding")
+        raise DataError(
+            f"{source} has {len(classes)} labels, {file} {len(matrix)} embeddings; give one label per embedding"
+        )
     return matrix, classes
 
 

@@ -21,9 +21,7 @@ def describe(metric: Metric) -> dict[str, Any]:
 
 def explain(metrics: Iterable[Metric]) -> str:
     """The notation, then formula and meaning of each metric, as plain text."""
-    parts = [
-        f"{one.key} = {one.formula}\n  {one.meaning}\n  Elsewhere: {one.elsewhere}" for one in metrics
-    ]
+    parts = [f"{one.key} = {one.formula}\n  {one.meaning}\n  Elsewhere: {one.elsewhere}" for one in metrics]
     return "\n\n".join([NOTATION, *parts])
 
 

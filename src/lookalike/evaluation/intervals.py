@@ -152,4 +152,5 @@ def _sums_by_class(values: Floats, labels: Integers) -> tuple[Floats, Floats]:
     if not known.any():
         raise ArgumentError("no query has a value, so there is no interval; give queries with a match")
     _, inverse = np.unique(labels[known], return_inverse=True)
-    return np.bincount(inverse, weights=values[known]), np.bincount(inverse).astype(np.float64)
+    total = np.bincount(inverse, weights=values[known]).astype(np.float64)
+    return total, np.bincount(inverse).astype(np.float64)

@@ -4,6 +4,7 @@ A metric is a function of the ranks of a query's positives (`of_ranks`), of thes
 of class labels and k-means clusters (`of_clusters`). To add one, write the function and add an entry.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -148,10 +149,24 @@ _ENTRIES = (
 METRICS: dict[str, Metric] = {metric.key: metric for metric in _ENTRIES}
 
 
-def metric_keys(ks: Iterable[int] = DEFAULT_KS, *, in_tables: bool = False) -> list[str]:
-    """Result keys of all metrics, or of those that tables show, in the order of METRICS."""
+def metric_keys(ks: Iterable[int] = DEFAULT_KS) -> list[str]:
+    """Result keys of all metrics, in the order of METRICS."""
     ks = list(ks)
-    return [key for metric in METRICS.values() if metric.in_tables or not in_tables for key in metric.keys(ks)]
+    return [key for metric in METRICS.values() for key in metric.keys(ks)]
+
+
+def table_keys(keys: Iterable[str]) -> list[str]:
+    """Those of `keys` that name a metric which tables show, in the order of METRICS, K ascending."""
+    keys = set(keys)
+    ks = sorted({int(key.rpartition("_")[2]) for key in keys if key.rpartition("_")[2].isdecimal()})
+    return [key for metric in METRICS.values() if metric.in_tables for key in metric.keys(ks) if key in keys]
+
+
+def format_value(key: str, value: float | None) -> str:
+    """A metric's value in tables: percent with two decimals where the metric says so; - for none."""
+    if value is None or math.isnan(value):
+        return "-"
+    return f"{100 * value:.2f}" if find_metric(key).percent else f"{value:.4g}"
 
 
 def find_metric(key: str) -> Metric:

@@ -42,7 +42,9 @@ def measure_queries(
         tied = np.bincount(counts.owner[counts.tied > 0], minlength=len(counts.queries)) > 0
         block = table[done : done + len(counts.queries)]
         block[:, 0], block[:, 1] = counts.queries, tied
-        columns = [column for metric in metrics for column in metric.compute(ranks, [min(k, most) for k in ks])]
+        columns = [
+            column for metric in metrics for column in metric.compute(ranks, [min(k, most) for k in ks])
+        ]
         block[:, 2:] = np.column_stack(columns)
         block[counts.positives == 0, 2:] = np.nan
         done += len(counts.queries)

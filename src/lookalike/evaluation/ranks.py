@@ -53,7 +53,8 @@ class Ranks:
 
     def add_up(self, values: Floats | Integers | NDArray[np.bool_]) -> Floats:
         """(Q,) sums of one value per pair."""
-        return np.bincount(self.owner, weights=values, minlength=len(self.relevant))
+        sums = np.bincount(self.owner, weights=values, minlength=len(self.relevant))
+        return sums.astype(np.float64, copy=False)
 
     def share(self, values: Floats | Integers | NDArray[np.bool_]) -> Floats:
         """(Q,) sums of one value per pair, divided by R."""

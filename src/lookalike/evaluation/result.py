@@ -116,7 +116,9 @@ class RetrievalResult:
         """
         file = Path(file).with_suffix(".json")
         if not file.parent.is_dir():
-            raise FileError(f"cannot write {file}: no folder {file.parent}; give a file in a folder that exists")
+            raise FileError(
+                f"cannot write {file}: no folder {file.parent}; give a file in a folder that exists"
+            )
         arrays: dict[str, Any] = {"labels": self.labels, "rows": self.rows, **self.per_query}
         text = json.dumps(self.to_dict(per_class=True), indent=1, ensure_ascii=False, allow_nan=False)
 

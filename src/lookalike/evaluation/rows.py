@@ -28,7 +28,9 @@ def check_labels(labels: Any, rows: int, what: str, of: str, ignore_label: int |
     if not np.issubdtype(array.dtype, np.integer):
         raise ArgumentError(f"{what} has dtype {array.dtype}; expected integers (class numbers)")
     if int(array.max()) > np.iinfo(np.int64).max:
-        raise ArgumentError(f"{what} has values up to {array.max()}; at most 2^63 - 1 fits; renumber the classes")
+        raise ArgumentError(
+            f"{what} has values up to {array.max()}; at most 2^63 - 1 fits; renumber the classes"
+        )
     array = array.astype(np.int64)
     negative = (array < 0) & (array != (0 if ignore_label is None else ignore_label))
     if negative.any():
@@ -66,7 +68,7 @@ def drop_ignored(rows: Integers, labels: Integers, what: str, ignore_label: int 
     """`rows` without those of the ignored label."""
     if ignore_label is None:
         return rows
-    kept = rows[labels[rows] != ignore_label]
+    kept: Integers = rows[labels[rows] != ignore_label]
     if len(kept) == 0:
         raise ArgumentError(f"every {what} row has the ignored label {ignore_label}; nothing is left")
     return kept

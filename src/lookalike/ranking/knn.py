@@ -114,7 +114,9 @@ def _search_block(comparison: Comparison, rows: Tensor, own: Tensor, k: int) -> 
         # a row that was left out has at most this filter value, hence at most this similarity
         most = best.amin(dim=1).to(torch.float64) + comparison.error
         unsure = (most >= similar[:, -1]).nonzero()[:, 0]
-        for part in unsure.split(max(1, _CHUNK // size)) if len(unsure) else ():
+        step = max(1, _CHUNK // size)
+        for at in range(0, len(unsure), step):
+            part = unsure[at : at + step]
             found[part], similar[part] = _search_exactly(comparison, rows[part], own[part], k)
     return found, similar
 

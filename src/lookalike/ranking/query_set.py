@@ -4,6 +4,7 @@ Legend: Q queries, N gallery rows, P (query, positive) pairs.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,17 +29,22 @@ class QuerySet:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @cached_property
+    def _by_label(self) -> tuple[Integers, Integers]:
+        """Gallery rows in order of their label, and these labels."""
+        order = np.argsort(self.gallery_labels, kind="stable")
+        return order, self.gallery_labels[order]
+
     def count_positives(self) -> Integers:
         """R of each query, (Q,)."""
-        ordered = np.sort(self.gallery_labels)
+        _, ordered = self._by_label
         count = np.searchsorted(ordered, self.labels, side="right")
         count -= np.searchsorted(ordered, self.labels, side="left")
         return count - (self.own >= 0)
 
     def positives(self, queries: Integers) -> tuple[Integers, Integers]:
         """All pairs of some queries: position in `queries` (P,), ascending, and gallery row (P,), ascending."""
-        order = np.argsort(self.gallery_labels, kind="stable")
-        ordered = self.gallery_labels[order]
+        order, ordered = self._by_label
         first = np.searchsorted(ordered, self.labels[queries], side="left")
         size = np.searchsorted(ordered, self.labels[queries], side="right") - first
         owner = np.repeat(np.arange(len(queries)), size)

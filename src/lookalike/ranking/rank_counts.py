@@ -69,11 +69,15 @@ def count_ranks(
     relevant = query_set.count_positives()
     queries = queries[np.argsort(relevant[queries], kind="stable")]
     size = len(comparison.gallery)
+    buffer = torch.empty(0, device=comparison.device)
     start = 0
     while start < len(queries):
         rows = query_block or _block_rows(relevant[queries[start:]], size, k, memory_mb)
         part = queries[start : start + rows]
         owner, index = query_set.positives(part)
+        needed = len(part) * (size + _GROUP)
+        if buffer.numel() < needed:  # reused, since touching fresh memory costs as much as a pass over it
+            buffer = torch.empty(needed, device=comparison.device)
         block = _Block(
             comparison,
             torch.from_numpy(part).to(comparison.device),
@@ -81,7 +85,7 @@ def count_ranks(
             torch.from_numpy(index).to(comparison.device),
             torch.from_numpy(np.maximum(relevant[part], k)).to(comparison.device),
         )
-        block.count(torch.from_numpy(query_set.own[part]).to(comparison.device))
+        block.count(torch.from_numpy(query_set.own[part]).to(comparison.device), buffer)
         ahead = (block.greater + block.tied_before).cpu().numpy()
         yield RankCounts(part, relevant[part], owner, ahead, block.tied.cpu().numpy())
         start += len(part)
@@ -115,12 +119,17 @@ class _Block:
         self.tied = torch.zeros_like(owner)
         self.tied_before = torch.zeros_like(owner)
 
-    def count(self, own: Tensor) -> None:
-        """Counts for all pairs; `own` (B,) holds each query's own gallery row or -1."""
+    def count(self, own: Tensor, buffer: Tensor) -> None:
+        """Counts for all pairs.
+
+        Args:
+            own: (B,) each query's own gallery row or -1.
+            buffer: memory for B x (N + _GROUP) similarities.
+        """
         size = len(self.comparison.gallery)
         group = max(1, min(_GROUP, size // (4 * (int(self.limit.max()) + 1))))
         groups = -(-size // group)
-        padded = torch.empty(len(self.queries), group * groups, device=self.comparison.device)
+        padded = buffer[: len(self.queries) * group * groups].view(len(self.queries), -1)
         sims = padded[:, :size]
         padded[:, size:] = -torch.inf
         self.comparison.product(self.queries, sims)

@@ -121,7 +121,8 @@ class Vectors:
 
     def _check(self) -> float:
         """The largest norm, 1 for cosine; refuses rows that cannot be compared, with their number."""
-        largest, bad = 0.0, []
+        largest = 0.0
+        bad: list[int] = []
         for start in range(0, len(self), 8 * _ROWS):
             part = self._read(slice(start, start + 8 * _ROWS))
             single = part.to(torch.float32)
