@@ -46,7 +46,13 @@ def trained(table: LabeledImages, settings: list[str]) -> tuple[Matrix, Matrix, 
         inputs, held = (
             build_inputs(context, trainable, part) for part in (context.split.train, context.split.validation)
         )
-        loss = init_projection_and_loss(context, trainable, inputs, context.split.train.num_classes)
+        loss = init_projection_and_loss(
+            context,
+            trainable,
+            inputs,
+            embed_all(context, trainable, inputs, project=False),
+            context.split.train.num_classes,
+        )
         train(
             trainable,
             loss,

@@ -151,7 +151,7 @@ class TakingTurns:
 
     def __init__(self, inputs: ImageInputs) -> None:
         self.inputs, self.table, self.labels = inputs, inputs.table, inputs.labels
-        self.images = torch.cat(list(inputs.iter_eval()))
+        self.images = torch.cat([image for (image,) in inputs.iter_eval()])
 
     def __len__(self) -> int:
         return len(self.table)
@@ -168,9 +168,11 @@ class TakingTurns:
         else:
             yield from self.inputs.batches(rows)
 
-    def iter_eval(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
+    def iter_eval(
+        self, first: int = 0, end: int | None = None, *, views: int = 1
+    ) -> Iterator[tuple[Tensor, ...]]:
         """See `lookalike.training.inputs.Inputs`."""
-        return self.inputs.iter_eval(first, end)
+        return self.inputs.iter_eval(first, end, views=views)
 
     def names(self, rows: list[int]) -> list[str]:
         """See `lookalike.training.inputs.Inputs`."""

@@ -151,7 +151,13 @@ def prepare(table: LabeledImages, settings: list[str], folder: Path) -> Start:
     return Start(
         context,
         trainable,
-        init_projection_and_loss(context, trainable, inputs, context.split.train.num_classes),
+        init_projection_and_loss(
+            context,
+            trainable,
+            inputs,
+            embed_all(context, trainable, inputs, project=False),
+            context.split.train.num_classes,
+        ),
         inputs,
         held,
         seconds,
@@ -255,7 +261,7 @@ def plain_frozen(start: Start, batches: Slices, *, epochs: int) -> Curve:
     curve = Curve("plain")
 
     def features(inputs: CachedInputs) -> TensorDataset:
-        return TensorDataset(torch.cat(list(inputs.iter_eval())), inputs.labels)
+        return TensorDataset(torch.cat([image for (image,) in inputs.iter_eval()]), inputs.labels)
 
     groups = [
         {"params": projection.parameters(), "lr": rates.head_lr},

@@ -33,6 +33,32 @@ def test_cosine_falls_from_one_towards_zero():
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "epoch", "done", "factor"),
+    [
+        ("linear", 1, 0.0, 1),
+        ("linear", 1, 0.5, 0.875),
+        ("linear", 3, 0.0, 0.5),
+        ("linear", 4, 1.0, 0),
+        ("cosine", 2, 1.0, 0.5),
+        ("cosine", 4, 1.0, 0),
+        ("step", 1, 0.9, 1),
+        ("constant", 4, 1.0, 1),
+    ],
+)
+def test_linear_and_cosine_fall_with_every_step_and_the_others_with_epochs(name, epoch, done, factor):
+    found = lr_factor(ScheduleSettings(name=name), epoch=epoch, epochs=4, metrics=[], done=done)
+    assert found == pytest.approx(factor, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("done", "factor"), [(0.0, 0), (0.2, 0.5 * 0.95), (0.4, 0.9), (0.8, 0.8), (1.0, 0.75)]
+)
+def test_the_rate_rises_during_the_warmup(done, factor):
+    schedule = ScheduleSettings(name="linear", warmup=0.1)  # 0.4 of the first of four epochs
+    assert lr_factor(schedule, epoch=1, epochs=4, metrics=[], done=done) == pytest.approx(factor)
+
+
 def test_plateau_waits_for_patience_and_starts_anew_after_a_drop():
     schedule = ScheduleSettings(name="plateau", gamma=0.1, patience=1)
     metrics = [0.5, 0.6, 0.6, 0.59, 0.58, 0.7, 0.7]

@@ -135,6 +135,9 @@ def test_the_views_of_an_epoch_are_a_function_of_seed_and_epoch(squares):
 def test_whole_is_the_first_view_in_order(squares):
     inputs, _ = numbered(squares, 2, block=10)
     inputs.set_epoch(5)
-    whole = torch.cat(list(inputs.iter_eval()))
+    whole = torch.cat([image for (image,) in inputs.iter_eval()])
     assert whole[:, 0].tolist() == [10 * (row + 5) for row in range(len(squares))]
-    assert torch.equal(torch.cat(list(inputs.iter_eval(7, 31))), whole[7:31])
+    assert torch.equal(torch.cat([image for (image,) in inputs.iter_eval(7, 31)]), whole[7:31])
+    first, second = (torch.cat(views) for views in zip(*inputs.iter_eval(7, 31, views=2), strict=True))
+    assert torch.equal(first, whole[7:31])
+    assert torch.equal(second, whole[7:31] + 1)

@@ -200,7 +200,8 @@ def test_activations_are_computed_once(squares, tmp_path, own_cache):
 
 def test_a_view_is_made_in_the_epoch_that_first_draws_from_it(squares, tmp_path, own_cache):
     for number, epochs in enumerate((1, 2, 3, 4)):
-        fit(squares, tmp_path / str(number), toy("partial", "train.cached_views=3", f"train.epochs={epochs}"))
+        settings = toy("partial", "train.cached_views=3", f"train.epochs={epochs}", "model.views=1")
+        fit(squares, tmp_path / str(number), settings)
         assert len(list(own_cache.rglob("*.npy"))) == min(epochs, 3)
 
 

@@ -46,9 +46,12 @@ def test_whole_is_each_image_once_in_order(table: LabeledImages, workers: int) -
     inputs = make(table, workers)
     twin = ImageDataset(table, plain_transform(PREPROCESSING))
     images = torch.stack([twin[row][0] for row in range(len(table))])
-    assert torch.equal(torch.cat(list(inputs.iter_eval())), images)
-    assert torch.equal(torch.cat(list(inputs.iter_eval(7, 31))), images[7:31])
-    assert [len(batch) for batch in inputs.iter_eval(40)] == [10, 10, 4]
+    assert torch.equal(torch.cat([image for (image,) in inputs.iter_eval()]), images)
+    assert torch.equal(torch.cat([image for (image,) in inputs.iter_eval(7, 31)]), images[7:31])
+    assert [len(batch) for (batch,) in inputs.iter_eval(40)] == [10, 10, 4]
+    both = [torch.cat(views) for views in zip(*inputs.iter_eval(views=2), strict=True)]
+    assert torch.equal(both[0], images)
+    assert torch.equal(both[1], images.flip(-1))
     assert not list(inputs.iter_eval(5, 5))
 
 

@@ -133,6 +133,11 @@ class Experiment(Settings):
                     f"loss '{self.loss.name}' has no setting '{name}'{near_miss(name, known)} "
                     f"(it has: {', '.join(sorted(known))})"
                 )
+        if self.model.views == 2 and not self.data.flip:
+            raise ArgumentError(
+                "model.views=2 averages an image with its mirror image, and data.flip=false says that these show "
+                "different things; leave one of the two out"
+            )
         train, sparse = self.train, bool(self.loss.arguments.get("sparse_gradients"))
         if sparse and train.proxy_optimizer == "same":
             raise ArgumentError(

@@ -60,8 +60,17 @@ class ModelSettings(Settings):
     pooling_k: int = Field(1, ge=1, description="places that k_max averages")
     norm: Literal["none", "layer_norm", "unit"] = "none"
     embedding_dim: int | None = Field(None, ge=1, description="None: 512, or less for few training images")
-    start: Literal["whitened", "pca", "identity", "random"] = "whitened"
+    start: Literal["whitened", "pca", "identity", "random", "kaiming", "none"] = Field(
+        "whitened",
+        description="projection before training; random: uniform, as torch; kaiming: normal, fan-out, no bias; "
+        "none: no projection",
+    )
     finish: Literal["whitened", "none"] = "whitened"
+    views: Literal[1, 2] | None = Field(
+        None,
+        description="2: embeddings average an image and its mirror image, which doubles the time to embed; None: "
+        "2 where the validation classes gain by it and data.flip holds",
+    )
     shrinkage: float = Field(1.0, gt=0, description="s of the shrunk within-class covariance")
 
 
@@ -93,7 +102,10 @@ class BatchSettings(Settings):
 class ScheduleSettings(Settings):
     """How learning rates fall, as a factor on every group's rate; see `lookalike.optim.schedules`."""
 
-    name: Literal["constant", "step", "cosine", "plateau", "replay"] = "cosine"
+    name: Literal["constant", "step", "cosine", "linear", "plateau", "replay"] = "cosine"
+    warmup: float = Field(
+        0.0, ge=0, lt=1, description="cosine, linear: share of all steps in which the rate rises from 0"
+    )
     gamma: float = Field(0.5, gt=0, le=1, description="factor of each drop")
     every: int = Field(10, ge=1, description="step: epochs between drops")
     milestones: tuple[int, ...] = Field(

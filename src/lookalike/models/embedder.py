@@ -1,13 +1,15 @@
 """The network that turns images into embeddings: backbone -> pooling -> norm -> projection.
 
 Images come as uint8 RGB and are normalized here, with the preprocessing that belongs to the weights, so
-no caller can forget or repeat it. Embeddings leave as raw float32 vectors; whoever compares them takes the
-cosine (ProxyNCA++ trains and compares raw ones, and can).
+no caller can forget or repeat it. `forward` averages the views of the configuration, so whoever embeds sees
+what was measured; training goes through the parts and sees one view at a time. Embeddings leave as raw float32
+vectors; whoever compares them takes the cosine (ProxyNCA++ trains and compares raw ones, and can).
 
 The backbone is a chain of stages where its family is known (see `stages`): `frozen_part(cut)` gives
 activations worth keeping, `trainable_stages(cut)` goes on from them.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from lookalike.models import backbones, pooling
 from lookalike.models.parts import EmbedderConfig, Normalize, ToMaps, sized
 from lookalike.models.pretrained import Loaded, load_backbone
 from lookalike.models.stages import StageCost, stage_costs, stages_of
+from lookalike.models.views import VIEWS, image_views, mean_over_views
 from lookalike.preprocessing import Preprocessing
 from lookalike.utils.validation import check_at_least, check_choice
 
@@ -95,7 +98,16 @@ class Embedder(nn.Module):
         return self.project(self.pool(maps_BFHW))
 
     def forward(self, images_BCHW: Tensor) -> Tensor:
-        return self.embed_maps(self.feature_maps(images_BCHW))
+        views = image_views(images_BCHW, self.config.views)
+        return self.project(mean_over_views(lambda view: self.pool(self.feature_maps(view)), views))
+
+    def set_views(self, views: int) -> None:
+        """Makes `forward` see the image alone (1), or average it with its mirror image (2), at twice the cost."""
+        if views not in VIEWS:
+            raise ArgumentError(
+                f"views is {views}; it is 1 (the image) or 2 (the image and its mirror image)"
+            )
+        self.config = replace(self.config, views=views)
 
     def frozen_part(self, cut: int) -> nn.Sequential:
         """uint8 images to the activations after the first `cut` stages; shares the backbone's modules."""

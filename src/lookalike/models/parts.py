@@ -14,7 +14,8 @@ from lookalike.preprocessing import Preprocessing
 class EmbedderConfig:
     """Everything but the weights: enough to build the same network again.
 
-    `embedding_dim` None means no projection: the pooled vector is the embedding.
+    `embedding_dim` None means no projection: the pooled vector is the embedding. `views` is 1 for the image
+    alone and 2 for the image and its mirror image (see `models.views`).
     """
 
     backbone: str
@@ -26,6 +27,7 @@ class EmbedderConfig:
     preprocessing: Preprocessing
     weights_origin: str
     weights_license: str
+    views: int = 1
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -53,6 +53,12 @@ class RunContext:
         """Whether this process is the one that writes."""
         return self.processes.rank == 0
 
+    def choose(self, name: str, value: object) -> None:
+        """Writes a setting that the run itself decided into the experiment, here and in the run directory."""
+        self.experiment = self.experiment.override([f"{name}={value}"])
+        if self.is_main_process:
+            self.experiment.save(self.run_dir.path / "experiment.yaml")
+
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
         """Adds the time inside to the phase's seconds."""

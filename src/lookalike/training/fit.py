@@ -34,6 +34,7 @@ from lookalike.errors import FileError
 from lookalike.models.backbones import describe
 from lookalike.models.embedder import Embedder
 from lookalike.models.fuse import fuse_for_inference
+from lookalike.models.views import image_views, mean_over_views
 from lookalike.training.context import RunContext
 from lookalike.training.evaluate_run import score
 from lookalike.training.feeding import cached_view
@@ -194,12 +195,13 @@ def _embed_test(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Embeddings of the test images by the start and by the chosen model, in one pass over the images."""
     test, workers = context.split.test, context.experiment.data.workers
+    views = trainable.embedder.config.views
     share = test.rows(range(*context.processes.share(len(test))))
     with context.timed("test"):
         if context.mode == "frozen":
-            pooled = torch.from_numpy(np.array(cached_view(context, trainable, test)(0))).to(
-                context.fabric.device
-            )
+            view = cached_view(context, trainable, test)
+            arrays = [torch.from_numpy(np.array(view(number))) for number in range(views)]
+            pooled = mean_over_views(context.fabric.to_device, arrays)
             with torch.inference_mode():
                 first, second = (model.project(pooled).cpu().numpy() for model in (start, trainable.embedder))
             return first, second
@@ -209,8 +211,8 @@ def _embed_test(
             stem = fast[0].frozen_part(context.frozen_stages)  # the same in both
 
             def both(images: Tensor) -> list[Tensor]:
-                maps = stem(images)
-                return [head.embed(maps) for head in heads]
+                maps = [stem(view) for view in image_views(images, views)]
+                return [head.embedder.project(mean_over_views(head.pooled, maps)) for head in heads]
         else:
 
             def both(images: Tensor) -> list[Tensor]:

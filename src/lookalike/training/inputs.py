@@ -23,6 +23,7 @@ from lookalike.data.dataloader import ImageLoader, decoding_workers, embedding_w
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.transforms import TrainTransform, eval_transform
+from lookalike.models.views import image_views
 
 
 class Batches(Protocol):
@@ -49,8 +50,10 @@ class Inputs(Protocol):
     def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
         """For each list of rows: augmented inputs and their labels."""
 
-    def iter_eval(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
-        """Each input from row `first` to before `end` once, in order, not augmented."""
+    def iter_eval(
+        self, first: int = 0, end: int | None = None, *, views: int = 1
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """Each input from row `first` to before `end` once, in order, not augmented: one tensor per view."""
 
     def names(self, rows: list[int]) -> list[str]:
         """The images' paths, to name them in errors."""
@@ -109,11 +112,14 @@ class CachedInputs:
             taken[drawn == number] = array[rows[drawn == number]]
         return taken
 
-    def iter_eval(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
-        """See `Inputs`."""
-        rows = self.rows[first:end]
+    def iter_eval(
+        self, first: int = 0, end: int | None = None, *, views: int = 1
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """See `Inputs`; view 1 must be the mirror image where two are asked for."""
+        arrays, rows = [self.view(number) for number in range(views)], self.rows[first:end]
         for start in range(0, len(rows), self.block):
-            yield torch.from_numpy(np.take(self.view(0), rows[start : start + self.block], axis=0))
+            block = rows[start : start + self.block]
+            yield tuple(torch.from_numpy(np.take(array, block, axis=0)) for array in arrays)
 
     def names(self, rows: list[int]) -> list[str]:
         """See `Inputs`."""
@@ -158,12 +164,14 @@ class ImageInputs:
         """See `Inputs`."""
         return self._batches.batches(rows)
 
-    def iter_eval(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
+    def iter_eval(
+        self, first: int = 0, end: int | None = None, *, views: int = 1
+    ) -> Iterator[tuple[Tensor, ...]]:
         """See `Inputs`."""
         rows = list(range(len(self))[first:end])
         blocks = (rows[start : start + self.block] for start in range(0, len(rows), self.block))
         for images, _labels in self._whole.batches(blocks):
-            yield images
+            yield image_views(images, views)
 
     def names(self, rows: list[int]) -> list[str]:
         """See `Inputs`."""

@@ -1,6 +1,6 @@
 """The training loop, readable from top to bottom; the same for the three modes.
 
-An epoch is: scale the rates, set batch norm, walk through the batches, measure the validation classes,
+An epoch is: set batch norm, walk through the batches at the schedule's rates, measure the validation classes,
 keep the best, save. Everything random is a function of (seed, epoch), so a run that is resumed at the
 start of an epoch gives the same numbers as one that was never interrupted.
 """
@@ -8,6 +8,7 @@ start of an epoch gives the same numbers as one that was never interrupted.
 import math
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -80,8 +81,7 @@ def train(
     while state.epoch < epochs and not _is_over(state, settings):
         epoch, began = state.epoch + 1, time.monotonic()
         watched = state.values(settings.schedule.metric) if settings.schedule.name == "plateau" else []
-        factor = lr_factor(settings.schedule, epoch=epoch, epochs=epochs, metrics=watched)
-        optimizers.scale_rates(factor)
+        rate = partial(lr_factor, settings.schedule, epoch=epoch, epochs=epochs, metrics=watched)
         batches.set_epoch(epoch)
         inputs.set_epoch(epoch)
         if settings.warmup_forgets and _warms_up(settings, epoch - 1) and not _warms_up(settings, epoch):
@@ -92,6 +92,8 @@ def train(
             total, steps = 0.0, 0
             rows = [list(batch) for batch in batches]
             for step, (batch, labels) in enumerate(inputs.batches(rows), start=1):
+                factor = rate(done=(step - 0.5) / len(rows))
+                optimizers.scale_rates(factor)
                 with training_errors(StepInfo(epoch, step, factor, inputs, rows[step - 1]), settings):
                     value = float(_step(trainable, loss, batch, labels, fabric))
                     if not math.isfinite(value):
@@ -103,7 +105,12 @@ def train(
                 phase.advance()
         optimizers.catch_up()
         average_buffers(model)
-        record = {"loss": total / max(steps, 1), "lr_factor": factor, "seconds": time.monotonic() - began}
+        record = {
+            "loss": total / max(steps, 1),
+            "lr_factor": rate(done=0.5),
+            "steps": steps,
+            "seconds": time.monotonic() - began,
+        }
         _finish_epoch(state, epoch, record, model, loss, optimizers, settings, evaluate)
         on_epoch(state)
     model.load_state_dict(state.best_model)

@@ -22,9 +22,7 @@ from lookalike.training.setup import build_batch_sampler, embed_all, init_projec
 from lookalike.training.state import TrainingState
 from lookalike.training.summary import SelectionResult, choice_line, epoch_line
 from lookalike.training.trainable import TrainablePart
-
-ONE_ERROR = 0.683
-"""How much of a normal distribution lies within one standard error."""
+from lookalike.training.views import ONE_ERROR, choose_views
 
 
 def choose(candidates: dict[str, dict[str, float]], metric: str, finish_gain: Interval | None) -> str:
@@ -54,7 +52,9 @@ def select(context: RunContext, trainable: TrainablePart) -> tuple[Embedder, Sel
         build_inputs(context, trainable, context.split.train),
         build_inputs(context, trainable, held),
     )
-    loss = init_projection_and_loss(context, trainable, inputs, context.split.train.num_classes)
+    with context.timed("start"):
+        pooled = choose_views(context, trainable, inputs, held_inputs)
+    loss = init_projection_and_loss(context, trainable, inputs, pooled, context.split.train.num_classes)
     start = copy.deepcopy(embedder)
 
     def scored() -> tuple[RetrievalResult, dict[str, float]]:
@@ -106,7 +106,9 @@ def select(context: RunContext, trainable: TrainablePart) -> tuple[Embedder, Sel
 def refit(context: RunContext, trainable: TrainablePart, outcome: SelectionResult) -> Embedder:
     """Trains from the start on all but the test classes, as long as was best; returns the start."""
     inputs = build_inputs(context, trainable, context.split.trainval)
-    loss = init_projection_and_loss(context, trainable, inputs, context.split.trainval.num_classes)
+    with context.timed("start"):
+        pooled = embed_all(context, trainable, inputs, project=False)
+    loss = init_projection_and_loss(context, trainable, inputs, pooled, context.split.trainval.num_classes)
     start = copy.deepcopy(trainable.embedder)
     context.progress.say(f"refit on all {context.split.trainval.num_classes} training classes")
     schedule = replayed(context.experiment.train.schedule, outcome.drops)

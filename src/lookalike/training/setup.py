@@ -7,6 +7,7 @@ inputs, and `selection` and `fitting` put everything in order.
 import inspect
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +21,7 @@ from lookalike.models import whitening
 from lookalike.models.checkpoint import load_model
 from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.models.fuse import fuse_for_inference
+from lookalike.models.views import mean_over_views
 from lookalike.training.context import RunContext
 from lookalike.training.inputs import Batches, Inputs
 from lookalike.training.trainable import TrainablePart
@@ -42,7 +44,7 @@ def build_network(context: RunContext) -> TrainablePart:
             pooling=model.pooling,
             k=model.pooling_k,
             norm=model.norm,
-            embedding_dim=model.embedding_dim,
+            embedding_dim=None if model.start == "none" else model.embedding_dim,
             size=data.image_size,
             resize=data.resize,
             seed=context.experiment.seed,
@@ -50,23 +52,45 @@ def build_network(context: RunContext) -> TrainablePart:
     if context.mode == "partial":
         context.frozen_stages = context.experiment.train.frozen_stages or embedder.default_frozen_stages()
         embedder.trainable_stages(context.frozen_stages)
+    embedder.set_views(model.views or 1)  # `choose_views` decides where the experiment does not
     embedder.to(context.fabric.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     return TrainablePart(embedder, context.mode, context.frozen_stages)
 
 
 def embed_all(context: RunContext, trainable: TrainablePart, inputs: Inputs, *, project: bool) -> Tensor:
-    """Embeddings (without `project`: pooled vectors) of every input, unaugmented, on the CPU."""
-    embedder = trainable.embedder.eval()
-    fast = (
-        trainable
-        if trainable.mode == "frozen"
-        else TrainablePart(fuse_for_inference(embedder), trainable.mode, trainable.frozen_stages)
-    )
-    function = fast.embed if project else fast.pooled
+    """Embeddings (without `project`: pooled vectors) of every input, unaugmented, on the CPU.
+
+    Pooled vectors are means over the embedder's views, as in its `forward`.
+    """
+    embedder, fast = trainable.embedder.eval(), _fast(trainable)
+
+    def function(views: tuple[Tensor, ...]) -> Tensor:
+        pooled = mean_over_views(lambda view: fast.pooled(context.fabric.to_device(view)), views)
+        return fast.embedder.project(pooled) if project else pooled
+
     with torch.inference_mode(), context.fabric.autocast():
-        share = inputs.iter_eval(*context.processes.share(len(inputs)))
-        results = [function(context.fabric.to_device(batch)).float() for batch in share]
+        share = inputs.iter_eval(*context.processes.share(len(inputs)), views=embedder.config.views)
+        results = [function(views).float() for views in share]
         return context.processes.gather(torch.cat(results)).cpu().clone()  # cloned: out of inference mode
+
+
+def pooled_by_view(context: RunContext, trainable: TrainablePart, inputs: Inputs, views: int) -> list[Tensor]:
+    """Pooled vectors of every input, unaugmented, on the CPU: a tensor for each of its first views."""
+    trainable.embedder.eval()
+    fast, parts = _fast(trainable), []
+    with torch.inference_mode(), context.fabric.autocast():
+        for batch in inputs.iter_eval(*context.processes.share(len(inputs)), views=views):
+            pooled = [fast.pooled(context.fabric.to_device(view)).float() for view in batch]
+            parts.append(torch.stack(pooled, dim=1))
+        every = context.processes.gather(torch.cat(parts)).cpu()
+    return list(every.clone().unbind(1))  # cloned: out of inference mode
+
+
+def _fast(trainable: TrainablePart) -> TrainablePart:
+    """The same for inference alone, batch norms folded."""
+    if trainable.mode == "frozen":
+        return trainable
+    return TrainablePart(fuse_for_inference(trainable.embedder), trainable.mode, trainable.frozen_stages)
 
 
 def init_projection(
@@ -74,6 +98,8 @@ def init_projection(
 ) -> None:
     """Puts the start or finish named `form`, computed on training features, into the projection."""
     dim, features = embedder.embedding_dim, embedder.pooled_dim
+    if form == "none":
+        return
     if form == "whitened":
         projection = whitening.whitened(
             pooled_NF, labels_N, dim, shrinkage=context.experiment.model.shrinkage
@@ -83,17 +109,22 @@ def init_projection(
     elif form == "identity":
         projection = whitening.identity(features, dim)
     else:
-        projection = whitening.random(features, dim, torch.Generator().manual_seed(context.experiment.seed))
+        generator = torch.Generator().manual_seed(context.experiment.seed)
+        init = "kaiming" if form == "kaiming" else "uniform"
+        projection = whitening.random(features, dim, generator, init=init)
     embedder.set_projection(*projection)
 
 
 def init_projection_and_loss(
-    context: RunContext, trainable: TrainablePart, inputs: Inputs, num_classes: int
+    context: RunContext, trainable: TrainablePart, inputs: Inputs, pooled: Tensor, num_classes: int
 ) -> MetricLoss:
-    """Sets the projection's start and returns the loss, its proxies at their start."""
+    """Sets the projection's start and returns the loss, its proxies at their start.
+
+    Args:
+        pooled: the pooled vectors of `inputs`.
+    """
     experiment, embedder = context.experiment, trainable.embedder
     with context.timed("start"):
-        pooled = embed_all(context, trainable, inputs, project=False)
         if context.start_from is None:
             init_projection(context, embedder, experiment.model.start, pooled, inputs.labels)
         generator = torch.Generator().manual_seed(experiment.seed)
@@ -113,25 +144,36 @@ def build_loss(
     generator: torch.Generator,
     coarse: tuple[CoarseLevel, ...] = (),
 ) -> MetricLoss:
-    """The loss that the experiment names; its setting `parents: given` stands for the data's coarse levels.
+    """The loss that the experiment names.
+
+    Its setting `parents` may be `given`, all coarse levels of the data, or `given:NAME`, one of them.
 
     Raises:
-        DataError: given parents are asked for, and the data has no coarse level.
+        DataError: given parents are asked for, and the data has no such coarse level.
     """
     kind = look_up(LOSSES, experiment.loss.name, "loss")
     arguments = experiment.loss.arguments
-    if arguments.get("parents") == "given":
-        if not coarse:
-            raise DataError(
-                "loss.parents is 'given', but the data has no coarse level; leave the setting out"
-            )
-        arguments["parents"] = [level.parents for level in coarse]
+    wanted = arguments.get("parents")
+    if isinstance(wanted, str):
+        arguments["parents"] = _given_parents(wanted, coarse)
     known: dict[str, Any] = {"generator": generator, "channels": embedder.channels}
     given = {name: value for name, value in known.items() if name in inspect.signature(kind).parameters}
     if experiment.train.shard_proxies:
         base = {"name": experiment.loss.name, "settings": arguments}
         return Sharded(num_classes, embedder.embedding_dim, base=base, generator=generator)
     return kind(num_classes, embedder.embedding_dim, **(given | arguments))
+
+
+def _given_parents(wanted: str, coarse: tuple[CoarseLevel, ...]) -> list[Any]:
+    word, _, name = wanted.partition(":")
+    levels = [level.parents for level in coarse if name in ("", level.name)]
+    if word != "given" or not levels:
+        has = ", ".join(level.name for level in coarse) or "none"
+        raise DataError(
+            f"loss.parents is '{wanted}', but the coarse levels of the data are: {has}; write given, given:LEVEL, "
+            "or leave the setting out"
+        )
+    return [np.unique(parents, return_inverse=True)[1] for parents in levels]
 
 
 def build_batch_sampler(context: RunContext, labels: Tensor) -> Batches:

@@ -75,6 +75,7 @@ def build_result(context: RunContext, outcome: SelectionResult, embedder: Embedd
         },
         "data": context.run_dir.read_json("data.json"),
         "mode": context.mode,
+        "views": embedder.config.views,
         "loss": context.experiment.loss.name,
         "model_fingerprint": fingerprint(embedder),
         "seed": context.experiment.seed,
