@@ -20,9 +20,6 @@ from lookalike.training.run_dir import RunDir
 from lookalike.utils.device import pick_device
 from lookalike.utils.progress import Progress
 
-KS = (1, 2, 4, 8)
-"""The K of Recall@K in every run's result."""
-
 
 def score(table: LabeledImages, matrix: NDArray[np.float32], **options: Any) -> RetrievalResult:
     """Every image asks for its class among the others; where the data has roles, queries ask the gallery."""
@@ -33,7 +30,7 @@ def score(table: LabeledImages, matrix: NDArray[np.float32], **options: Any) -> 
         query=table.queries() if roles else None,
         gallery=table.gallery() if roles else None,
         class_names=table.class_names,
-        **({"ks": KS} | options),
+        **options,
     )
 
 
