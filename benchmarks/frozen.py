@@ -20,11 +20,13 @@ import argparse
 import tempfile
 import warnings
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks import Seconds, clock
@@ -40,6 +42,25 @@ from lookalike.preprocessing import Preprocessing
 from lookalike.training.inputs import CachedInputs
 from lookalike.training.loop import train
 from lookalike.training.trainable import TrainablePart
+
+
+@dataclass(frozen=True)
+class OneView:
+    """Features in one array, as `FeatureCache` gives them."""
+
+    features: NDArray[np.float32]
+
+    def ensure(self, view: int) -> None:
+        """They are there."""
+
+    def array(self, view: int) -> NDArray[np.float32]:
+        """All of them."""
+        return self.features
+
+    def rows(self, table: LabeledImages) -> NDArray[np.int64]:
+        """Every row, in order."""
+        return np.arange(len(table))
+
 
 SETTINGS = TrainSettings(mode="frozen", epochs=2, head_lr=1e-3, proxy_lr=1e-2, lr=1e-3)
 
@@ -62,7 +83,7 @@ class Problem:
             tuple(f"class {label}" for label in range(self.classes)),
         )
         array = np.load(folder / "cache.npy", mmap_mode="r")
-        self.inputs = CachedInputs(lambda view: array, table, np.arange(images))
+        self.inputs = CachedInputs(OneView(array), table)
         self.batches = RandomBatches(labels, batch_size=self.batch)
         self.fabric = Fabric(accelerator="cpu", devices=1)
 
