@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +28,27 @@ DataArgument = Annotated[
     ),
 ]
 
+Layout = Annotated[
+    str | None,
+    typer.Option(
+        help="Insist on a layout (see `lookalike list datasets`), or `folder`: class folders, whatever else is there."
+    ),
+]
+Verify = Annotated[
+    bool,
+    typer.Option("--verify/--no-verify", help="Check published counts and that all listed files are there."),
+]
+IgnoreLabel = Annotated[
+    list[str] | None,
+    typer.Option("--ignore-label", help="Leave out table rows with this label, such as --ignore-label=-1."),
+]
+OnBadFile = Annotated[
+    str,
+    typer.Option(
+        "--on-bad-file", help="skip: leave out images that cannot be decoded and name them; fail: stop."
+    ),
+]
+
 PERCENT = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "mrr")
 
 
@@ -35,6 +57,12 @@ def make_progress(quiet: bool = False) -> Progress:
     if quiet:
         return Progress()
     return BarProgress() if sys.stderr.isatty() else LineProgress()
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """What reading the data found that a person should know, on standard error."""
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:

@@ -5,7 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from lookalike.cli.common import DataArgument, Json, Quiet, make_progress, print_json, print_rows
+from lookalike.cli.common import (
+    DataArgument,
+    IgnoreLabel,
+    Json,
+    Layout,
+    Quiet,
+    Verify,
+    make_progress,
+    print_json,
+    print_notes,
+    print_rows,
+)
 
 app = typer.Typer(
     help="Data sets: add under a name, list, check, split.",
@@ -94,27 +105,50 @@ def check(
 def split(
     data: DataArgument,
     out: Annotated[
-        Path | None, typer.Option(help="Write label,split; beside the images as split.csv it counts.")
+        Path | None,
+        typer.Option(
+            help="Write label,split; saved as split.csv in the image folder it is used as the split."
+        ),
     ] = None,
     test_fraction: Annotated[
-        float, typer.Option(help="Share of the classes that test, where the data names none.")
-    ] = 0.2,
+        float | None, typer.Option(help="Fraction of classes in the test split. Default: as `train` does.")
+    ] = None,
     validation_fraction: Annotated[
-        float, typer.Option(help="Share of the other classes that validate.")
-    ] = 0.15,
-    seed: Annotated[int, typer.Option(help="Chooses the classes; the same on every machine.")] = 0,
-    source: Annotated[str, typer.Option(help="auto, named (the data's own) or hold_out.")] = "auto",
+        float | None,
+        typer.Option(help="Fraction of the other classes in the validation split. Default: as `train` does."),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Chooses the classes, the same on every machine. Default: as `train` does."),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            help="auto, named (require the data's own split) or hold_out (ignore it). Default: auto."
+        ),
+    ] = None,
+    layout: Layout = None,
+    verify: Verify = True,
+    ignore_label: IgnoreLabel = None,
     json: Json = False,
 ) -> None:
-    """Show which classes train, validate and test, with a digest that tells two splits apart."""
+    """Show which classes train, validate and test in `lookalike train`, with a digest that identifies the split."""
+    from lookalike.config.experiment import Experiment
     from lookalike.data.read import read
     from lookalike.data.readers.split_files import write_split_file
-    from lookalike.data.splits import three_way_split
 
-    table = read(data)
-    split = three_way_split(
-        table, test_fraction=test_fraction, validation_fraction=validation_fraction, seed=seed, source=source
+    given = {
+        "data.test_fraction": test_fraction,
+        "data.validation_fraction": validation_fraction,
+        "data.split": source,
+        "seed": seed,
+    }
+    experiment = Experiment().override(
+        f"{name}={value}" for name, value in given.items() if value is not None
     )
+    table = read(data, layout=layout, verify=verify, ignore_labels=ignore_label or ())
+    print_notes(table.notes)
+    split = experiment.split(table)
     tables = {"train": split.train, "validation": split.validation, "test": split.test}
     if out is not None:
         write_split_file(out, tables)
@@ -123,7 +157,7 @@ def split(
         print_json({**counts, "source": split.source, "digest": split.digest()})
         return
     print_rows(
-        ["part", "images", "classes"],
+        ["split", "images", "classes"],
         [[n, f"{c['images']:,}", f"{c['classes']:,}"] for n, c in counts.items()],
     )
     print(f"test classes: {split.source}\ndigest: {split.digest()}")

@@ -60,7 +60,11 @@ class ModelSettings(Settings):
     pooling_k: int = Field(1, ge=1, description="places that k_max averages")
     norm: Literal["none", "layer_norm", "unit"] = "none"
     embedding_dim: int | None = Field(None, ge=1, description="None: 512, or less for few training images")
-    start: Literal["whitened", "pca", "identity", "random"] = "whitened"
+    start: Literal["whitened", "pca", "identity", "random", "kaiming", "none"] = Field(
+        "whitened",
+        description="projection before training; random: uniform, as torch; kaiming: normal, fan-out, no bias; "
+        "none: no projection",
+    )
     finish: Literal["whitened", "none"] = "whitened"
     views: Literal[1, 2] | None = Field(
         None,

@@ -108,6 +108,7 @@ def train(
         record = {
             "loss": total / max(steps, 1),
             "lr_factor": rate(done=0.5),
+            "steps": steps,
             "seconds": time.monotonic() - began,
         }
         _finish_epoch(state, epoch, record, model, loss, optimizers, settings, evaluate)

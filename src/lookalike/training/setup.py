@@ -7,6 +7,7 @@ inputs, and `selection` and `fitting` put everything in order.
 import inspect
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -43,7 +44,7 @@ def build_network(context: RunContext) -> TrainablePart:
             pooling=model.pooling,
             k=model.pooling_k,
             norm=model.norm,
-            embedding_dim=model.embedding_dim,
+            embedding_dim=None if model.start == "none" else model.embedding_dim,
             size=data.image_size,
             resize=data.resize,
             seed=context.experiment.seed,
@@ -97,6 +98,8 @@ def init_projection(
 ) -> None:
     """Puts the start or finish named `form`, computed on training features, into the projection."""
     dim, features = embedder.embedding_dim, embedder.pooled_dim
+    if form == "none":
+        return
     if form == "whitened":
         projection = whitening.whitened(
             pooled_NF, labels_N, dim, shrinkage=context.experiment.model.shrinkage
@@ -106,7 +109,9 @@ def init_projection(
     elif form == "identity":
         projection = whitening.identity(features, dim)
     else:
-        projection = whitening.random(features, dim, torch.Generator().manual_seed(context.experiment.seed))
+        generator = torch.Generator().manual_seed(context.experiment.seed)
+        init = "kaiming" if form == "kaiming" else "uniform"
+        projection = whitening.random(features, dim, generator, init=init)
     embedder.set_projection(*projection)
 
 
@@ -139,25 +144,36 @@ def build_loss(
     generator: torch.Generator,
     coarse: tuple[CoarseLevel, ...] = (),
 ) -> MetricLoss:
-    """The loss that the experiment names; its setting `parents: given` stands for the data's coarse levels.
+    """The loss that the experiment names.
+
+    Its setting `parents` may be `given`, all coarse levels of the data, or `given:NAME`, one of them.
 
     Raises:
-        DataError: given parents are asked for, and the data has no coarse level.
+        DataError: given parents are asked for, and the data has no such coarse level.
     """
     kind = look_up(LOSSES, experiment.loss.name, "loss")
     arguments = experiment.loss.arguments
-    if arguments.get("parents") == "given":
-        if not coarse:
-            raise DataError(
-                "loss.parents is 'given', but the data has no coarse level; leave the setting out"
-            )
-        arguments["parents"] = [level.parents for level in coarse]
+    wanted = arguments.get("parents")
+    if isinstance(wanted, str):
+        arguments["parents"] = _given_parents(wanted, coarse)
     known: dict[str, Any] = {"generator": generator, "channels": embedder.channels}
     given = {name: value for name, value in known.items() if name in inspect.signature(kind).parameters}
     if experiment.train.shard_proxies:
         base = {"name": experiment.loss.name, "settings": arguments}
         return Sharded(num_classes, embedder.embedding_dim, base=base, generator=generator)
     return kind(num_classes, embedder.embedding_dim, **(given | arguments))
+
+
+def _given_parents(wanted: str, coarse: tuple[CoarseLevel, ...]) -> list[Any]:
+    word, _, name = wanted.partition(":")
+    levels = [level.parents for level in coarse if name in ("", level.name)]
+    if word != "given" or not levels:
+        has = ", ".join(level.name for level in coarse) or "none"
+        raise DataError(
+            f"loss.parents is '{wanted}', but the coarse levels of the data are: {has}; write given, given:LEVEL, "
+            "or leave the setting out"
+        )
+    return [np.unique(parents, return_inverse=True)[1] for parents in levels]
 
 
 def build_batch_sampler(context: RunContext, labels: Tensor) -> Batches:
