@@ -112,7 +112,8 @@ class TestCub200:
         first = "001.Black_footed_Albatross"
         touch(tmp_path / "images", [f"{first}/{i}.jpg" for i in range(3)] + ["002.Laysan_Albatross/1.jpg"])
         with pytest.raises(DataError, match="4 training images instead of 5,864"):
-            read(tmp_path)
+            read(tmp_path, layout="cub200")
+        assert "looks like cub200, but is not all of it" in read(tmp_path).notes[0]
         (tmp_path / "lists").mkdir()
         with pytest.raises(DataError, match="this is CUB-200-2010"):
             read(tmp_path)
@@ -187,7 +188,7 @@ class TestINaturalist:
         with pytest.raises(
             DataError, match=r"inaturalist: 5 images instead of 461,939 .*; 4 species instead of 8,142"
         ):
-            read(tree)
+            read(tree, layout="inaturalist")
         table = read(tree, verify=False)
         assert table.class_names == ("Aves/3", "Aves/12", "Fungi/9", "Plantae/7")
         assert table.coarse[0].class_names == ("Aves", "Fungi", "Plantae")

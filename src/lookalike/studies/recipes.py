@@ -9,6 +9,7 @@ Tags in comments: [S] paper, [P] poster, [C] code, [D] derived, "ours" a choice 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import (
     BatchSettings,
+    CompatSettings,
     DataSettings,
     LossSettings,
     ModelSettings,
@@ -24,7 +25,7 @@ BN_INCEPTION = ModelSettings(backbone="bn_inception", weights="bn_inception-52de
 
 PAPERS = Experiment(
     data=DataSettings(crop_scale=(0.08, 1.0)),  # of RandomResizedCrop where nothing else is said [C]
-    model=ModelSettings(start="random", finish="none"),
+    model=ModelSettings(start="random", finish="none", views=1),
     train=TrainSettings(
         mode="finetune",
         warmup_epochs=0,
@@ -81,7 +82,7 @@ def proxy_anchor(dataset: str) -> Recipe:
                         every=10 if dataset == "cub200" else 20,  # [C]
                     ),
                     batch_norm="frozen" if small else "train",  # [C]; scale and shift train after the warm-up
-                    batch_norm_momentum=None if small else 0.9,  # [C]
+                    compat=CompatSettings(batch_norm_momentum=None if small else 0.9),  # [C]
                 ),
             ),
         ),
@@ -140,7 +141,7 @@ def proxynca_pp(dataset: str) -> Recipe:
                     epochs=epochs,
                     patience=epochs,
                     warmup_epochs=5,  # [C]
-                    warmup_forgets=True,  # [C]
+                    compat=CompatSettings(warmup_resets_optimizer=True),  # [C]
                     optimizer="adam",
                     lr=lr,
                     head_lr=lr,
@@ -209,7 +210,7 @@ def proxy_gml(dataset: str) -> Recipe:
                     epochs=50,
                     patience=50,
                     warmup_epochs=1,
-                    warmup_first=2,  # [C], where it was meant to be the first
+                    compat=CompatSettings(warmup_first=2),  # [C], where it was meant to be the first
                     optimizer="adam",
                     lr=1e-4,
                     head_lr=1e-4,
