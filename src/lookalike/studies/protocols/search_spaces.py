@@ -27,7 +27,7 @@ _INTERIM: dict[str, tuple[SearchRange, ...]] = {
     ),
     "cos_face": (SearchRange("margin", 0, 1), SearchRange("scale", 0.01, 200)),
     "margin": (SearchRange("beta", -0.2, 2), SearchRange("margin", -0.2, 2)),
-    "triplet": (SearchRange("margin", -0.2, 2),),
+    "triplet": (SearchRange("margin", 0.01, 2),),
     "contrastive": (SearchRange("positive_margin", -0.2, 2), SearchRange("negative_margin", -0.2, 2)),
     "multi_similarity": (
         SearchRange("alpha", 0.01, 100),
