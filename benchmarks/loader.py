@@ -125,7 +125,7 @@ def decoding(table: LabeledImages, options: argparse.Namespace) -> None:
 def loaders(table: LabeledImages, options: argparse.Namespace) -> None:
     """As training and embedding receive them."""
     inputs, kept = build_inputs(table, options), build_inputs(table, options, kept=True)
-    kept.set_epoch(1)
+    kept.prepare(1)
     plain = ImageDataset(table, eval_transform(Preprocessing(size=options.size, resize=options.size)))
     batches = RandomBatches(table.labels, batch_size=TRAINING)
     trainers, embedders = decoding_workers(options.workers), embedding_workers(options.workers, "cpu")
@@ -156,10 +156,10 @@ class TakingTurns:
     def __len__(self) -> int:
         return len(self.table)
 
-    def set_epoch(self, epoch: int) -> None:
+    def prepare(self, epoch: int) -> None:
         """See `lookalike.training.inputs.Inputs`."""
         self.ready = epoch % 2 == 0
-        self.inputs.set_epoch(epoch)
+        self.inputs.prepare(epoch)
 
     def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
         """See `lookalike.training.inputs.Inputs`."""

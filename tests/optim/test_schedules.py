@@ -2,8 +2,8 @@
 
 import pytest
 
-from lookalike.config.schema import ScheduleSettings
-from lookalike.optim.schedules import drops, lr_factor
+from lookalike.config.schema import ScheduleSettings, TrainSettings
+from lookalike.optim.schedules import drops, lr_factor, replayed
 
 
 def factors(schedule, epochs, metrics=()):
@@ -69,7 +69,6 @@ def test_plateau_waits_for_patience_and_starts_anew_after_a_drop():
 def test_replay_repeats_the_drops_of_a_plateau_run():
     plateau = ScheduleSettings(name="plateau", gamma=0.1, patience=0)
     metrics = [0.5, 0.5, 0.6, 0.6]
-    replay = ScheduleSettings(
-        name="replay", gamma=0.1, milestones=tuple(drops(plateau, epochs=4, metrics=metrics))
-    )
+    replay = replayed(TrainSettings(schedule=plateau), drops(plateau, epochs=4, metrics=metrics))
     assert factors(replay, 5) == pytest.approx(factors(plateau, 5, metrics))
+    assert factors(replayed(TrainSettings(schedule=plateau), []), 5) == [1.0] * 5

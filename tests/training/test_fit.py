@@ -177,7 +177,7 @@ def test_going_on_with_another_split_is_refused(squares, tmp_path):
 
 def test_resuming_with_other_data_is_refused(squares, tmp_path):
     fit(squares, tmp_path / "run", toy("frozen"))
-    with pytest.raises(FileError, match="another data"):
+    with pytest.raises(FileError, match="other data"):
         fit(squares.of_classes(range(12)), tmp_path / "run", resume=True)
 
 
@@ -232,9 +232,9 @@ class Told(Progress):
     ("mode", "workers", "who"),
     [
         ("frozen", "null", "the training process"),  # on a CPU
-        ("partial", "1", "a process beside"),
+        ("partial", "1", "1 worker process"),
         ("finetune", "0", "the training process"),
-        ("finetune", "2", "2 processes beside"),
+        ("finetune", "2", "2 worker processes"),
     ],
 )
 def test_it_is_said_who_decodes(mode, workers, who, squares, tmp_path):

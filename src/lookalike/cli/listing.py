@@ -26,20 +26,9 @@ def _losses() -> Rows:
 
 
 def _backbones() -> Rows:
-    from lookalike.models.backbones import BACKBONES
+    from lookalike.models.recommended import recommended
 
-    return [
-        {
-            "backbone": name,
-            "source": entry.source,
-            "px": entry.preprocessing.size,
-            "channels": entry.channels,
-            "weights": entry.weights,
-            "license": entry.license,
-            "note": entry.note,
-        }
-        for name, entry in BACKBONES.items()
-    ]
+    return recommended()
 
 
 def _datasets() -> Rows:

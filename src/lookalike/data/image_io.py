@@ -13,6 +13,7 @@ import struct
 import warnings
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from PIL import Image, JpegImagePlugin, UnidentifiedImageError
 from torch import Tensor
 
-from lookalike.data.image_color import to_rgb
+from lookalike.data.image_color import GRAY16_MODES, gray_bits, to_rgb
 from lookalike.data.image_repair import without_metadata
 from lookalike.errors import DataError, MissingExtraError
 from lookalike.utils.validation import optional_import
@@ -93,6 +94,32 @@ UNREADABLE = (
 """Whatever Pillow's decoders raise for damaged files; `MemoryError` is not among them."""
 
 
+@dataclass(frozen=True)
+class DecodedImage:
+    """An image, upright, as 8-bit sRGB, and facts of its file.
+
+    Attributes:
+        image: the pixels; smaller than `size` where a JPEG was decoded reduced.
+        size: (width, height) of the upright image in the file.
+        format, mode: Pillow's names of the file's format and color mode.
+        orientation: the EXIF orientation, 1 to 8.
+        has_profile: whether a color profile is embedded.
+        animated: whether the file has further frames.
+        bits: bits per value that a 16-bit gray image uses; 8 for other modes.
+        repaired: whether the metadata is damaged and was left out.
+    """
+
+    image: PILImage
+    size: tuple[int, int]
+    format: str
+    mode: str
+    orientation: int
+    has_profile: bool = False
+    animated: bool = False
+    bits: int = 8
+    repaired: bool = False
+
+
 class ImageError(DataError):
     """A file that cannot be opened as an image.
 
@@ -126,17 +153,18 @@ def open_image(
     Raises:
         ImageError: not an image, truncated, empty or too large; the message names the file.
     """
-    upright, (width, height) = _read(path, at_least if box is None else None)
+    decoded = decode(path, at_least=at_least if box is None else None)
     if box is None:
-        return upright
+        return decoded.image
+    width, height = decoded.size
     left, top, right, bottom = box
     if not (0 <= left < right <= width and 0 <= top < bottom <= height):
         raise ImageError(
             f"{path}: the box {tuple(map(int, box))} does not lie in the image of {width} x {height} pixels; "
             "correct x_1, y_1, x_2, y_2"
         )
-    across, down = upright.width / width, upright.height / height
-    return upright.crop((round(left * across), round(top * down), *_end(box, across, down)))
+    across, down = decoded.image.width / width, decoded.image.height / height
+    return decoded.image.crop((round(left * across), round(top * down), *_end(box, across, down)))
 
 
 def _end(box: Sequence[int], across: float, down: float) -> tuple[int, int]:
@@ -159,7 +187,7 @@ def image_size(path: str | Path) -> tuple[int, int]:
                 return (height, width) if _orientation(image) >= 5 else (width, height)
     except UNREADABLE:
         pass
-    return _read(path, None)[1]
+    return decode(path).size
 
 
 def image_suffixes() -> frozenset[str]:
@@ -208,8 +236,12 @@ def _is_heif(head: bytes) -> bool:
     return head[4:8] == b"ftyp" and head[8:12] in HEIF_BRANDS
 
 
-def _read(path: str | Path, at_least: tuple[int, int] | None) -> tuple[PILImage, tuple[int, int]]:
-    """The decoded upright image, and the (width, height) it would have undiminished."""
+def decode(path: str | Path, *, at_least: tuple[int, int] | None = None) -> DecodedImage:
+    """The decoded image with the facts of its file; see `open_image`.
+
+    Raises:
+        ImageError: it cannot be decoded; the message names the file.
+    """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # to open a named pipe would wait for its writer
             raise OSError("not a regular file")
@@ -223,7 +255,7 @@ def _read(path: str | Path, at_least: tuple[int, int] | None) -> tuple[PILImage,
                 if repaired is None:
                     raise
             with _opened(io.BytesIO(repaired)) as image:
-                return _decode(image, at_least)
+                return replace(_decode(image, at_least), repaired=True)
     except FileNotFoundError as error:
         link = f"a link to {os.readlink(path)}, which is gone" if os.path.islink(path) else "no such file"
         raise ImageError(f"{path}: {link}; correct the path or remove it from the data set") from error
@@ -240,26 +272,42 @@ def _read(path: str | Path, at_least: tuple[int, int] | None) -> tuple[PILImage,
         raise ImageError(f"{path}: cannot be decoded ({why}); replace or remove the file") from error
 
 
-def _decode(image: PILImage, at_least: tuple[int, int] | None) -> tuple[PILImage, tuple[int, int]]:
-    orientation = _orientation(image)
-    whole = image.size
+def _decode(image: PILImage, at_least: tuple[int, int] | None) -> DecodedImage:
+    orientation, whole = _orientation(image), image.size
     if image.format in ("JPEG", "MPO"):
-        if at_least is not None:
-            side = max(at_least)
-            image.draft(None, (side, side) if orientation != 1 else at_least)
-        elif whole[0] * whole[1] > REDUCE_FROM:
-            times = next(t for t in (2, 4, 8) if whole[0] * whole[1] <= REDUCE_FROM * t * t or t == 8)
-            image.draft(None, (-(-whole[0] // times), -(-whole[1] // times)))
+        _draft(image, at_least, turned=orientation != 1)
     if image.width * image.height > MAX_PIXELS:
         raise Image.DecompressionBombError
-    turned_by_pillow = image.format == "TIFF"
+    facts = DecodedImage(
+        image,
+        whole,
+        str(image.format),
+        image.mode,
+        orientation,
+        has_profile=bool(image.info.get("icc_profile")),
+        animated=bool(getattr(image, "is_animated", False)),
+    )
     image.load()
-    if turned_by_pillow:
-        return to_rgb(image), image.size
-    image_rgb = to_rgb(image)
+    bits = gray_bits(np.asarray(image)) if image.mode in GRAY16_MODES else 8
+    rgb = to_rgb(image)
+    if facts.format == "TIFF":  # Pillow turned it upright while it decoded
+        return replace(facts, image=rgb, size=image.size, bits=bits)
     if orientation in UPRIGHT:
-        image_rgb = image_rgb.transpose(UPRIGHT[orientation])
-    return image_rgb, (whole[1], whole[0]) if orientation >= 5 else whole
+        rgb = rgb.transpose(UPRIGHT[orientation])
+    size = (whole[1], whole[0]) if orientation >= 5 else whole
+    return replace(facts, image=rgb, size=size, bits=bits)
+
+
+def _draft(image: PILImage, at_least: tuple[int, int] | None, *, turned: bool) -> None:
+    """Lets a JPEG be decoded at 1/2, 1/4 or 1/8 of its size."""
+    if at_least is not None:
+        side = max(at_least)
+        image.draft(None, (side, side) if turned else at_least)
+        return
+    width, height = image.size
+    times = next((t for t in (1, 2, 4) if width * height <= REDUCE_FROM * t * t), 8)
+    if times > 1:
+        image.draft(None, (-(-width // times), -(-height // times)))
 
 
 def _orientation(image: PILImage) -> int:

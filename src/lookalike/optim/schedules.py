@@ -13,14 +13,13 @@ The others keep one factor for a whole epoch:
 constant  1
 step      gamma ** (drops so far): one after each `every` epochs, or after each of `milestones`
           (Proxy-Anchor, ProxyGML, SoftTriple, NormSoftmax)
-plateau   gamma ** (times that the metric rested for more than `patience` epochs) (ProxyNCA++, stage 1)
-replay    as step, with the drops that a plateau run recorded as `milestones` (ProxyNCA++, stage 2)
+plateau   gamma ** (number of times that the metric did not rise for more than `patience` epochs) (ProxyNCA++, stage 1)
 """
 
 import math
 from collections.abc import Sequence
 
-from lookalike.config.schema import ScheduleSettings
+from lookalike.config.schema import ScheduleSettings, TrainSettings
 
 
 def lr_factor(
@@ -46,23 +45,24 @@ def drops(schedule: ScheduleSettings, *, epochs: int, metrics: Sequence[float]) 
     """The epochs after which the rate fell, so that a plateau run can be replayed on other data."""
     if schedule.name == "plateau":
         return _plateaus(metrics, schedule.patience)
-    if schedule.name == "replay":
-        return list(schedule.milestones)
     if schedule.name == "step":
         return list(schedule.milestones) or list(range(schedule.every, epochs + 1, schedule.every))
     return []
 
 
-def replayed(schedule: ScheduleSettings, recorded: Sequence[int]) -> ScheduleSettings:
-    """A plateau schedule as the replay of the drops it made; any other as it is.
+def replayed(settings: TrainSettings, recorded: Sequence[int]) -> ScheduleSettings:
+    """The schedule of a refit: a plateau schedule as the drops it made in an earlier run, any other as it is.
 
-    Data without validation classes gives no metric to watch, so the drops are those of an earlier run. The
-    authors of ProxyNCA++ repeat each an epoch late, which is `replay_delay` 1.
+    Data without validation classes gives no metric to watch. The authors of ProxyNCA++ repeat each drop an epoch
+    late, which is `compat.replay_delay` 1.
     """
+    schedule = settings.schedule
     if schedule.name != "plateau":
         return schedule
-    milestones = tuple(drop + schedule.replay_delay for drop in recorded)
-    return schedule.model_copy(update={"name": "replay", "milestones": milestones})
+    if not recorded:
+        return schedule.model_copy(update={"name": "constant"})
+    milestones = tuple(drop + settings.compat.replay_delay for drop in recorded)
+    return schedule.model_copy(update={"name": "step", "milestones": milestones})
 
 
 def _plateaus(metrics: Sequence[float], patience: int) -> list[int]:

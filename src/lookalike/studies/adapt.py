@@ -17,7 +17,6 @@ from lookalike.config.experiment import MODE_DEFAULTS, Experiment
 from lookalike.config.schema import BatchSettings, DataSettings, LossSettings, ModelSettings, TrainSettings
 from lookalike.data.dataset import LabeledImages
 from lookalike.errors import ArgumentError
-from lookalike.models.backbones import describe
 from lookalike.studies.study import Row, combined
 
 TOY = Experiment(
@@ -88,9 +87,8 @@ class Adaptation:
 
 
 def _network(backbone: str) -> Experiment:
-    weights = describe(backbone).weights
     return Experiment(
-        model=ModelSettings(backbone=backbone, weights=weights),
+        model=ModelSettings(backbone=backbone, weights="auto"),
         data=DataSettings(image_size=None, resize=None),
     )
 

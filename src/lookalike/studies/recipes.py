@@ -9,6 +9,7 @@ Tags in comments: [S] paper, [P] poster, [C] code, [D] derived, "ours" a choice 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import (
     BatchSettings,
+    CompatSettings,
     DataSettings,
     LossSettings,
     ModelSettings,
@@ -81,7 +82,7 @@ def proxy_anchor(dataset: str) -> Recipe:
                         every=10 if dataset == "cub200" else 20,  # [C]
                     ),
                     batch_norm="frozen" if small else "train",  # [C]; scale and shift train after the warm-up
-                    batch_norm_momentum=None if small else 0.9,  # [C]
+                    compat=CompatSettings(batch_norm_momentum=None if small else 0.9),  # [C]
                 ),
             ),
         ),
@@ -140,7 +141,7 @@ def proxynca_pp(dataset: str) -> Recipe:
                     epochs=epochs,
                     patience=epochs,
                     warmup_epochs=5,  # [C]
-                    warmup_forgets=True,  # [C]
+                    compat=CompatSettings(warmup_resets_optimizer=True),  # [C]
                     optimizer="adam",
                     lr=lr,
                     head_lr=lr,
@@ -209,7 +210,7 @@ def proxy_gml(dataset: str) -> Recipe:
                     epochs=50,
                     patience=50,
                     warmup_epochs=1,
-                    warmup_first=2,  # [C], where it was meant to be the first
+                    compat=CompatSettings(warmup_first=2),  # [C], where it was meant to be the first
                     optimizer="adam",
                     lr=1e-4,
                     head_lr=1e-4,

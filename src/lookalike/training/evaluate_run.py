@@ -1,4 +1,4 @@
-"""How a table's images are scored: the one place that says who asks and who can be found.
+"""How a table's images are scored: the one place that says which rows are queries and which are gallery.
 
 `score` is used by training, by `evaluate RUN` and by the report, so their numbers agree by construction.
 """
@@ -23,7 +23,7 @@ from lookalike.utils.progress import Progress
 
 
 def score(table: LabeledImages, matrix: NDArray[np.float32], **options: Any) -> RetrievalResult:
-    """Every image asks for its class among the others; where the data has roles, queries ask the gallery."""
+    """Every image is a query against all others, or, where the data has roles, the queries against the gallery."""
     roles = table.role is not None
     return evaluate(
         matrix,

@@ -44,7 +44,8 @@ def choose_views(
         views = 2 if gain.low > 0 else 1
         context.progress.say(views_line(metric, views, gain))
     embedder.set_views(views)
-    context.choose("model.views", views)
+    if context.is_main_process:  # a resumed run, or one with the same settings, does not choose again
+        context.run_dir.save_experiment(experiment.override([f"model.views={views}"]))
     return _mean(pooled[:views])
 
 

@@ -247,16 +247,23 @@ def _coarse(frame: Frame, column: str, labels: Ints, names: Sequence[str]) -> Co
     return CoarseLevel(column, parents, coarse_names)
 
 
-def write_table(table: LabeledImages, path: Path, *, reasons: Sequence[str] | None = None) -> None:
+def write_table(table: LabeledImages, path: Path) -> None:
     """Writes the data set as a table that `read_table` reads back; paths are relative where possible."""
+    write_frame(_columns_of(table, path), path)
+
+
+def write_removed(table: LabeledImages, path: Path, reasons: Sequence[str]) -> None:
+    """Writes images that were left out, with the reason for each."""
+    write_frame({"path": _columns_of(table, path)["path"], "reason": list(reasons)}, path)
+
+
+def _columns_of(table: LabeledImages, path: Path) -> dict[str, list[str]]:
     root = path.parent.absolute()
     files = [(table.root.absolute() / p) for p in table.paths]
     columns: dict[str, list[str]] = {
         "path": [f.relative_to(root).as_posix() if f.is_relative_to(root) else f.as_posix() for f in files],
         "label": [table.class_names[i] for i in table.labels.tolist()],
     }
-    if reasons is not None:
-        columns["reason"] = list(reasons)
     for level in table.coarse:
         name = level.name if is_coarse(level.name) else f"coarse_{level.name}"
         columns[name] = [level.class_names[i] for i in level.parents[table.labels].tolist()]
@@ -267,4 +274,4 @@ def write_table(table: LabeledImages, path: Path, *, reasons: Sequence[str] | No
         columns["is_gallery"] = [str(r != "query").lower() for r in table.role.tolist()]
     if table.boxes is not None:
         columns |= {name: [str(v) for v in table.boxes[:, i].tolist()] for i, name in enumerate(BOX_COLUMNS)}
-    write_frame(columns, path)
+    return columns

@@ -36,7 +36,7 @@ def papers(task: Task) -> Score:
 def two_stage(task: Task) -> Score:
     """Stage 1 finds how long to train and when the rates fall; stage 2 repeats that on all training classes.
 
-    The plateau schedule watches recall_at_1 of the validation half. `train.schedule.replay_delay=1` repeats
+    The plateau schedule watches recall_at_1 of the validation half. `train.compat.replay_delay=1` repeats
     the drops an epoch late, as the authors' code does.
     """
     fit, test = training_half(task.table)
