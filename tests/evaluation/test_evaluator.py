@@ -108,16 +108,16 @@ def test_rows_with_the_ignored_label_are_neither_queries_nor_gallery():
     junk = np.repeat(generator.normal(size=(15, 6)), 2, axis=0)
     clean = evaluate(rows, people)
     mixed, labels = np.concatenate([junk, rows]), np.concatenate([np.full(30, -1), people])
-    result = evaluate(mixed, labels, ignore_label=-1)
+    result = evaluate(mixed, labels, ignore_labels=[-1])
     assert result.values == clean.values
     assert result.counts["ignored"] == {"queries": 30, "gallery": 30}
     assert result.rows.tolist() == list(range(30, 70))
     with pytest.raises(
-        ArgumentError, match=r"below 0 in 30 rows \(first: row 0, label -1\).*--ignore-label -1"
+        ArgumentError, match=r"below 0 in 30 rows \(first: row 0, label -1\).*--ignore-label=-1"
     ):
         evaluate(mixed, labels)
-    with pytest.raises(ArgumentError, match="every query row has the ignored label"):
-        evaluate(junk, np.full(30, -1), ignore_label=-1)
+    with pytest.raises(ArgumentError, match="every query row has an ignored label"):
+        evaluate(junk, np.full(30, -1), ignore_labels=[-1])
 
 
 @pytest.mark.parametrize("dtype", ["i1", "<i2", ">i4", ">i8", "u1", "<u8", ">u4"])
