@@ -38,7 +38,7 @@ def _datasets() -> Rows:
 
 
 def _metrics() -> Rows:
-    from lookalike.evaluation.glossary import METRICS
+    from lookalike.evaluation.metrics import METRICS
 
     return [{"metric": name, "formula": entry.formula} for name, entry in METRICS.items()]
 

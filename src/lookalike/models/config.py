@@ -5,6 +5,7 @@ from typing import Any
 
 from lookalike.errors import FileError
 from lookalike.models.backbones import Architecture
+from lookalike.models.views import VIEWS
 from lookalike.preprocessing import Preprocessing
 
 
@@ -21,6 +22,7 @@ class EmbedderConfig:
         bias: whether the projection has a bias.
         preprocessing: what the backbone expects of an image.
         weights_origin, weights_license: where the pretrained weights came from, in words.
+        views: 1 for the image alone, 2 for the mean of the image and its mirror image (see `views`).
     """
 
     backbone: str
@@ -34,6 +36,7 @@ class EmbedderConfig:
     preprocessing: Preprocessing
     weights_origin: str
     weights_license: str
+    views: int = 1
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -59,4 +62,6 @@ class EmbedderConfig:
             value = getattr(config, name)
             if not (isinstance(value, int) and value > 0) and not (name == "embedding_dim" and value is None):
                 raise FileError(f"the model's setting '{name}' is {value!r}, not a whole number above 0")
+        if config.views not in VIEWS:
+            raise FileError(f"the model's setting 'views' is {config.views!r}; it is 1 or 2")
         return config

@@ -1,13 +1,15 @@
 """The network that turns images into embeddings: backbone -> pooling -> norm -> projection.
 
 Images are uint8 RGB and are normalized inside, with the preprocessing that belongs to the weights, so no caller can
-forget or repeat it. Embeddings are raw float32 vectors, to be compared by cosine similarity (ProxyNCA++ trains and
-compares raw ones).
+forget or repeat it. `forward` averages the views of the configuration, so whoever embeds sees what was measured;
+training uses the parts and sees one view at a time. Embeddings are raw float32 vectors, to be compared by cosine
+similarity (ProxyNCA++ trains and compares raw ones).
 
 Every timm backbone is a chain of stages (see `stages`): `frozen_part(n)` computes the activations after the first
 `n` of them, `trainable_stages(n)` continues from there.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -28,6 +30,7 @@ from lookalike.models.stages import (
     stage_costs,
 )
 from lookalike.models.trace import features
+from lookalike.models.views import VIEWS, image_views, mean_over_views
 from lookalike.preprocessing import Normalize, Preprocessing
 from lookalike.utils.validation import check_at_least, check_choice
 
@@ -127,7 +130,16 @@ class Embedder(nn.Module):
         return self.project(self.pool(maps_BFHW))
 
     def forward(self, images_BCHW: Tensor) -> Tensor:
-        return self.embed_maps(self.feature_maps(images_BCHW))
+        views = image_views(images_BCHW, self.config.views)
+        return self.project(mean_over_views(lambda view: self.pool(self.feature_maps(view)), views))
+
+    def set_views(self, views: int) -> None:
+        """Makes `forward` see the image alone (1), or average it with its mirror image (2), at twice the cost."""
+        if views not in VIEWS:
+            raise ArgumentError(
+                f"views is {views}; it is 1 (the image) or 2 (the image and its mirror image)"
+            )
+        self.config = replace(self.config, views=views)
 
     @property
     def named_stages(self) -> tuple[tuple[str, nn.Module], ...]:
