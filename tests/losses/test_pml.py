@@ -175,7 +175,9 @@ def test_settings_that_cannot_be_meant_are_refused():
     with pytest.raises(ArgumentError, match="sampling is 'distance'; did you mean 'distance_weighted'"):
         Margin(3, 2, sampling="distance")
     with pytest.raises(ArgumentError, match="margin is 0; it must be above 0"):
-        LOSSES["triplet"](3, 2, margin=0)
+        LOSSES["triplet_semihard"](3, 2, margin=0)
+    with pytest.raises(ArgumentError, match="margin is nan; it must be a finite number"):
+        LOSSES["triplet"](3, 2, margin=math.nan)
 
 
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")  # in its own progress bar

@@ -1,15 +1,16 @@
-"""Losses by name. A new one is a file and a line here; it inherits the laws in tests/losses/test_laws.py."""
+"""Losses for embeddings, by class and by name.
+
+A new one is a file and a line in `build.py`; see docs/how_to/add_a_loss.md.
+"""
 
 from lookalike.losses.arcface import ArcFace, CosFace
 from lookalike.losses.base import MetricLoss, ProxyLoss
-from lookalike.losses.build import BASE_LOSSES
 from lookalike.losses.hierarchical import HierarchicalProxyLoss
 from lookalike.losses.horde import Horde
 from lookalike.losses.norm_softmax import NormSoftmax
-from lookalike.losses.pml import (
-    AsPML,
+from lookalike.losses.pair_counts import PairCounts
+from lookalike.losses.pairs import (
     Contrastive,
-    FromPML,
     LiftedStructure,
     Margin,
     MultiSimilarity,
@@ -18,19 +19,14 @@ from lookalike.losses.pml import (
     Triplet,
     TripletSemihard,
 )
+from lookalike.losses.pml import AsPML, FromPML
 from lookalike.losses.proxy_anchor import ProxyAnchor
 from lookalike.losses.proxy_gml import ProxyGML
 from lookalike.losses.proxy_nca import ProxyNCA, ProxyNCAPlusPlus
 from lookalike.losses.sampled import Sampled
+from lookalike.losses.search_range import SearchRange
 from lookalike.losses.soft_triple import SoftTriple
-
-LOSSES: dict[str, type[MetricLoss]] = {
-    **BASE_LOSSES,
-    "hierarchical": HierarchicalProxyLoss,
-    "horde": Horde,
-    "sampled": Sampled,
-}
-"""Every loss that an experiment can name: those that stand alone, and the wrappers around them."""
+from lookalike.losses.table import LOSSES, check_arguments, documentation_table, search_space
 
 __all__ = [
     "LOSSES",
@@ -47,6 +43,7 @@ __all__ = [
     "MultiSimilarity",
     "NPairs",
     "NormSoftmax",
+    "PairCounts",
     "ProxyAnchor",
     "ProxyGML",
     "ProxyLoss",
@@ -54,7 +51,11 @@ __all__ = [
     "ProxyNCAPlusPlus",
     "RankedList",
     "Sampled",
+    "SearchRange",
     "SoftTriple",
     "Triplet",
     "TripletSemihard",
+    "check_arguments",
+    "documentation_table",
+    "search_space",
 ]
