@@ -1,4 +1,4 @@
-"""What dense and chunked forms keep for the backward pass, as the table in docs/explanation/losses_for_many_classes.md states."""
+"""What dense and chunked forms keep for the backward pass, as docs/explanation/losses_for_many_classes.md states."""
 
 import weakref
 

@@ -8,11 +8,11 @@ from pytorch_metric_learning.trainers import MetricLossOnly
 
 from lookalike.errors import ArgumentError
 from lookalike.losses import LOSSES, AsPML, FromPML, Margin, MultiSimilarity, NPairs, ProxyAnchor
-from lookalike.losses.pml import PairLoss
+from lookalike.losses.pml import PMLLoss
 
 from .twins import HAND_SIMS, hand_loss
 
-PAIRS = [name for name, kind in LOSSES.items() if issubclass(kind, PairLoss)]
+PAIRS = [name for name, kind in LOSSES.items() if issubclass(kind, PMLLoss)]
 
 
 def distance(cosine):

@@ -5,6 +5,7 @@ A new one is a file and a line in `build.py`; see docs/how_to/add_a_loss.md.
 
 from lookalike.losses.arcface import ArcFace, CosFace
 from lookalike.losses.base import MetricLoss, ProxyLoss
+from lookalike.losses.contrastive import CosineContrastive
 from lookalike.losses.hierarchical import HierarchicalProxyLoss
 from lookalike.losses.horde import Horde
 from lookalike.losses.norm_softmax import NormSoftmax
@@ -26,7 +27,7 @@ from lookalike.losses.proxy_nca import ProxyNCA, ProxyNCAPlusPlus
 from lookalike.losses.sampled import Sampled
 from lookalike.losses.search_range import SearchRange
 from lookalike.losses.soft_triple import SoftTriple
-from lookalike.losses.table import LOSSES, check_arguments, documentation_table, search_space
+from lookalike.losses.table import LOSSES, arguments_of, check_arguments, documentation_table, search_space
 
 __all__ = [
     "LOSSES",
@@ -34,6 +35,7 @@ __all__ = [
     "AsPML",
     "Contrastive",
     "CosFace",
+    "CosineContrastive",
     "FromPML",
     "HierarchicalProxyLoss",
     "Horde",
@@ -55,6 +57,7 @@ __all__ = [
     "SoftTriple",
     "Triplet",
     "TripletSemihard",
+    "arguments_of",
     "check_arguments",
     "documentation_table",
     "search_space",

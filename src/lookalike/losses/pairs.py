@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from lookalike.losses.pml import PairLoss, pml
+from lookalike.losses.pml import PMLLoss, pml
 from lookalike.losses.search_range import SearchRange
 from lookalike.utils.validation import check_at_least, check_choice, check_finite, check_positive
 
 
-class MultiSimilarity(PairLoss):
+class MultiSimilarity(PMLLoss):
     """mean_i [log(1 + sum_p exp(-alpha*(s_ip - base)))/alpha + log(1 + sum_n exp(beta*(s_in - base)))/beta].
 
     The sums run over the miner's pairs: negatives nearer than the farthest positive less epsilon, and
@@ -51,7 +51,7 @@ class MultiSimilarity(PairLoss):
         )
 
 
-class Margin(PairLoss):
+class Margin(PMLLoss):
     """Sum over triplets of [d_ap - beta + margin]+ and [beta - d_an + margin]+, over the count above 0.
 
     Args:
@@ -84,7 +84,7 @@ class Margin(PairLoss):
         super().__init__(num_classes, embedding_dim, loss=loss, miner=miner)
 
 
-class TripletSemihard(PairLoss):
+class TripletSemihard(PMLLoss):
     """Mean over losses above 0 of [d_ap - d_an + margin]+, over all triplets with 0 < d_an - d_ap <= margin.
 
     The form that the Proxy-Anchor authors ran; other code draws one such negative per pair.
@@ -99,7 +99,7 @@ class TripletSemihard(PairLoss):
         super().__init__(num_classes, embedding_dim, loss=loss, miner=miner)
 
 
-class Triplet(PairLoss):
+class Triplet(PMLLoss):
     """Mean over losses above 0 of [d_ap - d_an + margin]+, over all triplets of the batch.
 
     A margin below 0 tolerates triplets that are wrong by up to that much.
@@ -113,7 +113,7 @@ class Triplet(PairLoss):
         super().__init__(num_classes, embedding_dim, loss=pml("losses").TripletMarginLoss(margin=margin))
 
 
-class Contrastive(PairLoss):
+class Contrastive(PMLLoss):
     """Mean over terms above 0 of [d_p - positive_margin]+, plus the same of [negative_margin - d_n]+."""
 
     paper = "Hadsell et al., Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006"
@@ -144,7 +144,7 @@ class LengthPenalty(nn.Module):
         return value + self.weight * embeddings_BD.square().sum(dim=1).mean()
 
 
-class NPairs(PairLoss):
+class NPairs(PMLLoss):
     """Cross-entropy of dot products of one anchor and positive per class, plus l2_weight * mean squared length.
 
     The embeddings are not normalized. Of each class with two samples in the batch the first two are the pair.
@@ -160,7 +160,7 @@ class NPairs(PairLoss):
         super().__init__(num_classes, embedding_dim, loss=loss, normalized=False)
 
 
-class LiftedStructure(PairLoss):
+class LiftedStructure(PMLLoss):
     """Mean over positive pairs of [log sum_n exp(negative_margin - d_n) + d_p - positive_margin]+^2 / 2.
 
     The sum runs over the negatives of both ends of the pair.
@@ -180,7 +180,7 @@ class LiftedStructure(PairLoss):
         super().__init__(num_classes, embedding_dim, loss=loss)
 
 
-class RankedList(PairLoss):
+class RankedList(PMLLoss):
     """Positives beyond alpha - margin and negatives within alpha, each list averaged by softmax-like weights.
 
     Args:

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from lookalike.errors import ArgumentError
 from lookalike.losses.base import MetricLoss
 from lookalike.losses.functional import full_precision, unit_rows
-from lookalike.losses.kernels.chunks import count_distinct
-from lookalike.losses.pair_counts import PairCounts
+from lookalike.losses.pair_loss import PairLoss
 
 
 def pml(module: str) -> Any:
@@ -21,7 +20,7 @@ def pml(module: str) -> Any:
     return importlib.import_module(f"pytorch_metric_learning.{module}")
 
 
-class PairLoss(MetricLoss):
+class PMLLoss(PairLoss):
     """A loss of pytorch-metric-learning on the pairs or triplets that its miner finds.
 
     Args:
@@ -43,11 +42,6 @@ class PairLoss(MetricLoss):
         self.loss = loss
         self.miner = miner
         self.normalized = normalized
-        self._counts = PairCounts()
-
-    @property
-    def proxy_loss(self) -> None:
-        """None: there are no proxies of ours."""
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         labels = self.checked(embeddings, labels)
@@ -57,26 +51,13 @@ class PairLoss(MetricLoss):
             else:
                 embeddings = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
             mined = self.miner(embeddings, labels) if self.miner is not None else None
-            if self.training:
-                self._counts += _count(labels, mined)
+            self.count(labels, mined)
             value: Tensor = self.loss(embeddings, labels, mined)
             return value
 
-    def pop_pair_counts(self) -> PairCounts:
-        """In how many batches since the last call, in training mode, there was no pair to learn from."""
-        counts, self._counts = self._counts, PairCounts()
-        return counts
 
-
-def _count(labels_B: Tensor, mined: tuple[Tensor, ...] | None) -> PairCounts:
-    """The counts of one batch; a miner returns triplets (a, p, n), or pairs (a, p) and (a, n) in one tuple."""
-    no_positives = int(count_distinct(labels_B)) == len(labels_B)
-    found = True if mined is None else any(len(indices) > 0 for indices in mined)
-    return PairCounts(1, int(no_positives), int(no_positives or not found))
-
-
-class FromPML(PairLoss):
-    """Any loss of pytorch-metric-learning, with or without a miner, as a loss of ours; see `PairLoss`."""
+class FromPML(PMLLoss):
+    """Any loss of pytorch-metric-learning, with or without a miner, as a loss of ours; see `PMLLoss`."""
 
 
 class AsPML(nn.Module):
