@@ -40,14 +40,15 @@ class ImageError(DataError):
         super().__init__(message.rpartition(f"{type(self).__name__}: ")[2].strip())
 
 
-def open_image(path: str | Path, *, at_least: tuple[int, int] | None = None) -> PILImage:
+def open_image(path: str | Path | io.BytesIO, *, at_least: tuple[int, int] | None = None) -> PILImage:
     """The image in `path`, upright, as 8-bit RGB.
 
     The EXIF orientation is applied; gray, palette, CMYK, 1-bit and 16-bit images are converted;
     transparency is blended on white; of several frames the first counts.
 
     Args:
-        path: the file; its content decides the format, not its suffix.
+        path: the file; its content decides the format, not its suffix. Or its content, which messages call
+            `<bytes>`.
         at_least: (width, height) that suffices. A JPEG may then be decoded at 1/2, 1/4 or 1/8 of its size,
             never below `at_least`: several times faster for large photos, and not bit-identical to decoding
             in full. None decodes in full.
@@ -55,15 +56,20 @@ def open_image(path: str | Path, *, at_least: tuple[int, int] | None = None) -> 
     Raises:
         DataError: not an image, truncated, or empty; the message names the file.
     """
+    if isinstance(path, io.BytesIO):
+        source: Path | io.BytesIO = path
+        name = "<bytes>"
+    else:
+        source, name = Path(path), str(path)
     try:
-        with open(path, "rb") as stream, Image.open(stream) as image:
+        with Image.open(source) as image:
             return _decode(image, at_least)
     except FileNotFoundError as error:
-        raise ImageError(f"{path}: no such file; correct the path or remove it from the data set") from error
+        raise ImageError(f"{name}: no such file; correct the path or remove it from the data set") from error
     except UnidentifiedImageError as error:
-        raise ImageError(f"{path}: {_why_unknown(Path(path))}") from error
+        raise ImageError(f"{name}: {_why_unknown(source)}") from error
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
-        raise ImageError(f"{path}: cannot be decoded ({error}); replace or remove the file") from error
+        raise ImageError(f"{name}: cannot be decoded ({error}); replace or remove the file") from error
 
 
 def image_size(path: str | Path) -> tuple[int, int]:
@@ -123,8 +129,8 @@ def to_rgb(image: PILImage) -> PILImage:
     return image.convert("RGB")
 
 
-def _why_unknown(path: Path) -> str:
-    head = path.read_bytes()[:16]
+def _why_unknown(source: Path | io.BytesIO) -> str:
+    head = (source.getvalue() if isinstance(source, io.BytesIO) else source.read_bytes())[:16]
     if not head:
         return "the file is empty; replace or remove it"
     if head[4:8] == b"ftyp" and head[8:12] in (b"heic", b"heix", b"mif1", b"msf1", b"hevc"):
