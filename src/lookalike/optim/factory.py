@@ -7,7 +7,6 @@ Usually one optimizer holds all groups. Row-sparse proxies need one of their own
 moments are saved by class; `Optimizers` steps whatever there is as one.
 """
 
-import os
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -41,9 +40,6 @@ class Optimizers:
     def __init__(self, parts: list[tuple[nn.Module, Optimizer]], fabric: Fabric) -> None:
         self.parts = parts
         self._fabric = fabric
-        if not torch.cuda.is_available():
-            # Lightning's setting makes each step load the driver's library, 0.3 ms
-            os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
         self._steppers: list[Any] = [fabric.setup_optimizers(optimizer) for _, optimizer in parts]
         self._parameters: list[Parameter] = [
             parameter

@@ -48,7 +48,12 @@ def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
         strategy=DDPStrategy(timeout=timedelta(seconds=PATIENCE)) if many else "auto",
         precision=precision,
     )
+    if (
+        not torch.cuda.is_available()
+    ):  # set by Lightning's import; each optimizer step would load the driver, 0.3 ms
+        os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
     if many:
+        os.environ["LOCAL_WORLD_SIZE"] = str(here)  # `available_cpus` divides by it
         fabric.launch()
         use_short_timeouts()
     return fabric
