@@ -236,16 +236,6 @@ def _given_parents(wanted: str, coarse: tuple[CoarseLevel, ...]) -> list[Any]:
     return [np.unique(parents, return_inverse=True)[1] for parents in levels]
 
 
-def check_loss(experiment: Experiment, split: Split) -> None:
-    """Builds the loss once, in few dimensions, so that a setting it refuses is refused before anything is written.
-
-    Raises:
-        ArgumentError, DataError: the loss cannot be built.
-    """
-    train, generator = split.train, torch.Generator()
-    build_loss(experiment, train.num_classes, 8, channels=8, generator=generator, coarse=train.coarse)
-
-
 def build_batch_sampler(context: RunContext, labels: Tensor) -> Batches:
     """The sampler that the experiment names."""
     batch, seed, processes = context.experiment.batch, context.experiment.seed, context.processes
