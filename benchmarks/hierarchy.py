@@ -1,11 +1,11 @@
 """Groups of classes in HPL: by chance, learned, or given; how strongly they count; how many there are.
 
-    python benchmarks/hierarchy.py grocery.zip results.json [--seeds 5] [--classes 20]
+    python benchmarks/hierarchy.py grocery.zip results.json [--seeds 5] [--classes 20] [--features FILE.npy]
 
 Frozen pretrained features of images at 112 pixels and a linear projection to 128 dimensions, trained with a base loss
 alone and with the same loss on two levels. Half of the classes, chosen by seed, are never seen in training and are
 scored. Every case is paired with its base by seed: same classes, same start, same order of batches. `--classes` keeps
-that many of the classes to train. Settings of the losses are their defaults; nothing was tuned. Prints and writes the
+that many of the classes to train, `--features` keeps the features for a second run. Settings of the losses are their defaults; nothing was tuned. Prints and writes the
 paired gains with their 95 % Student intervals.
 """
 
@@ -28,7 +28,7 @@ from lookalike.evaluation.intervals import student_interval
 from lookalike.losses import LOSSES, HierarchicalProxyLoss, MetricLoss
 from lookalike.models.embedder import build_embedder
 
-SIZE, DIM, BATCH, EPOCHS = 112, 128, 128, 30
+SIZE, DIM, BATCH, EPOCHS = 112, 128, 128, 15
 BASES = ("proxy_nca", "norm_softmax", "proxy_anchor")
 METRICS = ("recall_at_1", "map_at_r")
 
@@ -127,11 +127,16 @@ def hierarchical(base: str, case: Case, problem: Problem) -> MetricLoss:
     return LOSSES["hierarchical"](problem.classes, DIM, base=base, generator=generator, **settings)
 
 
-def problems(source: str, seeds: int, classes: int | None) -> list[Problem]:
+def problems(source: str, seeds: int, classes: int | None, cache: Path | None) -> list[Problem]:
     """One problem per seed: half of the classes are seen, of them at most `classes`."""
     table = read(source)
-    embedder = build_embedder(embedding_dim=None, pooling="average", size=SIZE)
-    features = torch.from_numpy(embed(embedder, table).matrix)
+    if cache is None or not cache.exists():
+        matrix = embed(build_embedder(embedding_dim=None, pooling="average", size=SIZE), table).matrix
+        if cache is not None:
+            np.save(cache, matrix)
+    else:
+        matrix = np.load(cache)
+    features = torch.from_numpy(matrix)
     row_of = {path: row for row, path in enumerate(table.paths)}
     found = []
     for seed in range(seeds):
@@ -159,10 +164,11 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--classes", type=int)
+    parser.add_argument("--features", type=Path)
     wanted = parser.parse_args()
     torch.use_deterministic_algorithms(True)
     report: list[dict[str, Any]] = []
-    all_problems = problems(wanted.source, wanted.seeds, wanted.classes)
+    all_problems = problems(wanted.source, wanted.seeds, wanted.classes, wanted.features)
     for base in BASES:
         alone: dict[str, list[dict[str, float]]] = {}
         for start in ("class_mean", "random"):
