@@ -5,8 +5,8 @@
 Frozen pretrained features of images at 112 pixels and a linear projection to 128 dimensions, trained with a base loss
 alone and with the same loss on two levels. Half of the classes, chosen by seed, are never seen in training and are
 scored. Every case is paired with its base by seed: same classes, same start, same order of batches. `--classes` keeps
-that many of the classes to train, `--features` keeps the features for a second run. Settings of the losses are their defaults; nothing was tuned. Prints and writes the
-paired gains with their 95 % Student intervals.
+that many of the classes to train, `--features` keeps the features for a second run. Settings of the losses are their
+defaults; nothing was tuned. Prints and writes the paired gains with their 95 % Student intervals.
 """
 
 import argparse
