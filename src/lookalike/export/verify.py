@@ -97,7 +97,8 @@ def compare(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> Agreement
 def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """The rows scaled to unit length."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.maximum(lengths, 1e-12)
+    scaled: NDArray[np.float32] = vectors / np.maximum(lengths, 1e-12)
+    return scaled
 
 
 def _outside(kind: Kind, model: Path, images: Path, out: Path) -> NDArray[np.float32]:
