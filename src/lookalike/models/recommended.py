@@ -32,35 +32,35 @@ class Recommendation:
 
 
 RECOMMENDED = (
-    Recommendation("tf_efficientnet_lite0", "cpu", 0, 0, "the default: fast, and its weights need no hub"),
-    Recommendation("tf_efficientnet_lite2", "cpu", 0, 0, "larger; weights from a package"),
-    Recommendation("mobilenetv3_large_100", "cpu", 0, 0, "the fewest operations"),
-    Recommendation("efficientnet_b0", "cpu", 0, 0, "accurate for its size"),
-    Recommendation("resnet18", "cpu", 0, 0, "plain and well understood"),
-    Recommendation("resnet50", "small gpu", 0, 0, "of ProxyNCA++ and Proxy-Anchor"),
+    Recommendation("tf_efficientnet_lite0", "cpu", 3.4, 0.38, "the default: fast, and its weights need no hub"),
+    Recommendation("tf_efficientnet_lite2", "cpu", 4.8, 0.86, "larger; weights from a package"),
+    Recommendation("mobilenetv3_large_100", "cpu", 3.0, 0.21, "the fewest operations"),
+    Recommendation("efficientnet_b0", "cpu", 4.0, 0.38, "accurate for its size"),
+    Recommendation("resnet18", "cpu", 11.2, 1.81, "plain and well understood"),
+    Recommendation("resnet50", "small gpu", 23.5, 4.09, "of ProxyNCA++ and Proxy-Anchor"),
     Recommendation(
-        "convnext_tiny.in12k_ft_in1k", "small gpu", 0, 0, "convolutions, pretrained on ImageNet-12k"
+        "convnext_tiny.in12k_ft_in1k", "small gpu", 27.8, 4.45, "convolutions, pretrained on ImageNet-12k"
     ),
     Recommendation(
-        "vit_small_patch14_dinov2", "small gpu", 0, 0, "DINOv2, self-supervised; strong untrained"
+        "vit_small_patch14_dinov2", "small gpu", 22.1, 46.7, "DINOv2, self-supervised; strong untrained"
     ),
-    Recommendation("vit_small_patch16_dinov3", "small gpu", 0, 0, "DINOv3, self-supervised; newer"),
-    Recommendation("vit_base_patch16_clip_224.openai", "small gpu", 0, 0, "CLIP: image and text pairs"),
+    Recommendation("vit_small_patch16_dinov3", "small gpu", 21.6, 6.25, "DINOv3, self-supervised; newer"),
+    Recommendation("vit_base_patch16_clip_224.openai", "small gpu", 85.8, 17.56, "CLIP: image and text pairs"),
     Recommendation(
-        "vit_base_patch16_siglip_224.v2_webli", "small gpu", 0, 0, "SigLIP 2: image and text pairs"
+        "vit_base_patch16_siglip_224.v2_webli", "small gpu", 85.8, 17.47, "SigLIP 2: image and text pairs"
     ),
     Recommendation(
-        "vit_large_patch14_dinov2", "large gpu", 0, 0, "DINOv2, self-supervised; strong untrained"
+        "vit_large_patch14_dinov2", "large gpu", 304.4, 506.8, "DINOv2, self-supervised; strong untrained"
     ),
-    Recommendation("vit_large_patch16_dinov3", "large gpu", 0, 0, "DINOv3, self-supervised; newer"),
-    Recommendation("vit_large_patch14_clip_224.openai", "large gpu", 0, 0, "CLIP: image and text pairs"),
+    Recommendation("vit_large_patch16_dinov3", "large gpu", 303.1, 82.37, "DINOv3, self-supervised; newer"),
+    Recommendation("vit_large_patch14_clip_224.openai", "large gpu", 303.2, 81.01, "CLIP: image and text pairs"),
     Recommendation(
-        "vit_so400m_patch14_siglip_224.v2_webli", "large gpu", 0, 0, "SigLIP 2: image and text pairs"
+        "vit_so400m_patch14_siglip_224.v2_webli", "large gpu", 412.4, 109.48, "SigLIP 2: image and text pairs"
     ),
-    Recommendation("inception_v3", "papers", 0, 0, "Inception v3"),
-    Recommendation("googlenet", "papers", 0, 0, "Inception v1"),
+    Recommendation("inception_v3", "papers", 21.8, 5.71, "Inception v3"),
+    Recommendation("googlenet", "papers", 5.6, 1.5, "Inception v1"),
     Recommendation(
-        "bn_inception", "papers", 0, 0, "Inception v2; weights: a local bn_inception-52deb4733.pth"
+        "bn_inception", "papers", 10.3, 2.03, "Inception v2; weights: a local bn_inception-52deb4733.pth"
     ),
 )
 
