@@ -9,7 +9,8 @@ import torch
 from lookalike.errors import MissingExtraError
 from lookalike.export.deployed import Deployed
 from lookalike.export.programs import export_onnx, export_pt2
-from lookalike.export.verify import unit, verify
+from lookalike.export.projector import unit
+from lookalike.export.verify import verify
 
 from .conftest import build_small
 

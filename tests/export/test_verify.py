@@ -9,9 +9,10 @@ import pytest
 
 from lookalike.errors import FileError
 from lookalike.export import outside
+from lookalike.export.projector import unit
 from lookalike.export.source import data_source
 from lookalike.export.timm import export_timm
-from lookalike.export.verify import ExportError, compare, unit, verify
+from lookalike.export.verify import ExportError, compare, verify
 
 from .conftest import build_small
 

@@ -32,7 +32,9 @@ class Recommendation:
 
 
 RECOMMENDED = (
-    Recommendation("tf_efficientnet_lite0", "cpu", 3.4, 0.38, "the default: fast, and its weights need no hub"),
+    Recommendation(
+        "tf_efficientnet_lite0", "cpu", 3.4, 0.38, "the default: fast, and its weights need no hub"
+    ),
     Recommendation("tf_efficientnet_lite2", "cpu", 4.8, 0.86, "larger; weights from a package"),
     Recommendation("mobilenetv3_large_100", "cpu", 3.0, 0.21, "the fewest operations"),
     Recommendation("efficientnet_b0", "cpu", 4.0, 0.38, "accurate for its size"),
@@ -45,7 +47,9 @@ RECOMMENDED = (
         "vit_small_patch14_dinov2", "small gpu", 22.1, 46.7, "DINOv2, self-supervised; strong untrained"
     ),
     Recommendation("vit_small_patch16_dinov3", "small gpu", 21.6, 6.25, "DINOv3, self-supervised; newer"),
-    Recommendation("vit_base_patch16_clip_224.openai", "small gpu", 85.8, 17.56, "CLIP: image and text pairs"),
+    Recommendation(
+        "vit_base_patch16_clip_224.openai", "small gpu", 85.8, 17.56, "CLIP: image and text pairs"
+    ),
     Recommendation(
         "vit_base_patch16_siglip_224.v2_webli", "small gpu", 85.8, 17.47, "SigLIP 2: image and text pairs"
     ),
@@ -53,7 +57,9 @@ RECOMMENDED = (
         "vit_large_patch14_dinov2", "large gpu", 304.4, 506.8, "DINOv2, self-supervised; strong untrained"
     ),
     Recommendation("vit_large_patch16_dinov3", "large gpu", 303.1, 82.37, "DINOv3, self-supervised; newer"),
-    Recommendation("vit_large_patch14_clip_224.openai", "large gpu", 303.2, 81.01, "CLIP: image and text pairs"),
+    Recommendation(
+        "vit_large_patch14_clip_224.openai", "large gpu", 303.2, 81.01, "CLIP: image and text pairs"
+    ),
     Recommendation(
         "vit_so400m_patch14_siglip_224.v2_webli", "large gpu", 412.4, 109.48, "SigLIP 2: image and text pairs"
     ),
