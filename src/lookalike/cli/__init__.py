@@ -7,6 +7,8 @@ line (what, where, what to do); 2: the command itself is wrong.
 import contextlib
 import os
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
@@ -21,6 +23,7 @@ from lookalike.cli import (
     index,
     listing,
     metrics,
+    push,
     search,
     show,
     study,
@@ -39,10 +42,27 @@ app = typer.Typer(
     epilog="Begin with: lookalike train glyphs --out runs/glyphs",
 )
 
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"lookalike {metadata.version('lookalike')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Train image embeddings with proxies, measure them honestly, search with the result."""
+
+
 train.add(app)
 evaluate.add(app)
 embed.add(app)
 export.add(app)
+push.add(app)
 index.add(app)
 search.add(app)
 listing.add(app)
