@@ -35,7 +35,7 @@ def search(
 
     found = search_images(index, images or [], k=k, sample=sample, device=device)
     if html is not None:
-        from lookalike.reporting.report import write_hits
+        from lookalike.reporting.hits_page import write_hits
 
         write_hits(html, found)
     if json:
