@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.image_io import thumbnail_base64
+from lookalike.reporting.thumbnails import draw_row
 from lookalike.utils.validation import optional_import
 
 MOST_POINTS = 1500
@@ -54,7 +54,7 @@ def draw_map(table: LabeledImages, unit: NDArray[np.float32], *, seed: int) -> E
             round(float(y[at]), 1),
             _color(int(table.labels[row])),
             table.class_names[int(table.labels[row])],
-            thumbnail_base64(table.file(int(row)), _SIDE, box=table.box(int(row))) if at in shown else "",
+            draw_row(table, int(row), _SIDE) if at in shown else "",
         )
         for at, row in enumerate(rows)
     ]

@@ -3,29 +3,30 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from lookalike.data.image_io import thumbnail_base64
 from lookalike.reporting.page import write_page
+from lookalike.reporting.thumbnails import draw_thumbnail
 from lookalike.search.image_search import QueryHits
 
 SIDE = 112
 
 
 def write_hits(file: Path, found: Sequence[QueryHits]) -> Path:
-    """Writes a page with each query and its hits."""
+    """Writes a page with each query and its hits; queries that could not be read are left out."""
     queries = [
         {
-            "image": thumbnail_base64(hits.query, SIDE),
-            "name": Path(hits.query).name,
+            "image": draw_thumbnail(hits.query, SIDE),
+            "name": Path(hits.query).name + (" (unknown)" if hits.unknown else ""),
             "hits": [
                 {
-                    "image": thumbnail_base64(hit.file, SIDE),
-                    "name": hit.label or hit.path,
+                    "image": draw_thumbnail(hit.file, SIDE),
+                    "name": (hit.label or hit.path) + (" (file is gone)" if hit.missing else ""),
                     "note": f"{hit.similarity:.3f}",
-                    "kind": "hit",
+                    "kind": "wrong" if hit.same_class is False else "hit",
                 }
                 for hit in hits.hits
             ],
         }
         for hits in found
+        if not hits.error
     ]
     return write_page(file, "hits.html", title="Most similar images", queries=queries)

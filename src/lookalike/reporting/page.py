@@ -37,7 +37,9 @@ def write_page(file: Path, template: str, **values: Any) -> Path:
 
 
 def _printable(value: Any) -> Any:
-    """Text without control characters: terminal escapes and changes of the writing direction."""
+    """Text without control characters (terminal escapes, changes of the writing direction) and lone surrogates."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", value)
+        return _UNPRINTABLE.sub(
+            "\N{REPLACEMENT CHARACTER}", value.encode("utf-8", "backslashreplace").decode("utf-8")
+        )
     return value

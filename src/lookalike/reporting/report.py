@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.data.image_io import thumbnail_base64
 from lookalike.evaluation import format_value, interval_of, load_result, table_keys
 from lookalike.losses.class_tree import leaves
 from lookalike.reporting.embedding_map import draw_map
 from lookalike.reporting.page import write_page
 from lookalike.reporting.plots import plot_loss, plot_similarities, plot_validation
 from lookalike.reporting.retrieved import Confusion, Retrieved, find_confusions, pair_similarities, retrieve
+from lookalike.reporting.thumbnails import draw_row
 from lookalike.training.fit import FitResult
 from lookalike.training.run_dir import RunDir
 
@@ -107,7 +107,8 @@ def _confusion(found: Retrieved, one: Confusion) -> dict[str, Any]:
         "queries": one.queries,
         "similarity": f"{found.similarities[one.example, 0]:.3f}",
         "images": [
-            {"name": found.class_name(row), "image": _thumbnail(found, int(row))} for row in (query, hit)
+            {"name": found.class_name(row), "image": draw_row(found.table, int(row), SIDE)}
+            for row in (query, hit)
         ],
     }
 
@@ -150,7 +151,7 @@ def _query(found: Retrieved, at: int, hits: int) -> dict[str, Any]:
 
 def _image(found: Retrieved, row: int, note: str, kind: str) -> dict[str, Any]:
     return {
-        "image": _thumbnail(found, row),
+        "image": draw_row(found.table, row, SIDE),
         "name": found.class_name(row),
         "note": note,
         "kind": kind,
@@ -175,7 +176,3 @@ def _origin(folder: RunDir, result: dict[str, Any]) -> Sequence[tuple[str, Any]]
         ("date", environment["time"]),
         ("versions", ", ".join(f"{name} {version}" for name, version in environment["packages"].items())),
     ]
-
-
-def _thumbnail(found: Retrieved, row: int) -> str:
-    return thumbnail_base64(found.table.file(row), SIDE, box=found.table.box(row))

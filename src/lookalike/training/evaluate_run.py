@@ -3,8 +3,8 @@
 `score` is used by training, by `evaluate RUN` and by the report, so their numbers agree by construction.
 """
 
-from dataclasses import replace
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
