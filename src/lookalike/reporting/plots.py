@@ -22,7 +22,7 @@ def plot_validation(history: Sequence[dict[str, Any]], keys: Sequence[str], chos
     figure, axes = _figure()
     epochs = [record["epoch"] for record in history]
     for key, color in zip(keys, ("first", "second"), strict=False):
-        values = [100 * record["validation"][key] for record in history]
+        values = [_percent(record["validation"].get(key)) for record in history]
         axes.plot(epochs, values, marker="o", ms=3.5, lw=1.5, label=key, color=_COLORS[color])
     axes.axvline(chosen, color=_TEXT, lw=0.8, ls=":")
     axes.set(xlabel="epoch (0: before training; dotted: chosen)", ylabel="percent")
@@ -65,8 +65,13 @@ def plot_similarities(
         axes.axvline(threshold, color=_TEXT, lw=1.2, ls="--", label=f"threshold {threshold:.3f}")
     axes.set(xlabel="cosine similarity", yticks=[])
     axes.spines["left"].set_visible(False)
-    axes.legend(frameon=False, labelcolor=_TEXT)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, labelcolor=_TEXT)
     return _svg(figure, "Histograms of similarities")
+
+
+def _percent(value: float | None) -> float:
+    return float("nan") if value is None else 100 * value
 
 
 def _figure(*, integer: bool = True) -> tuple[Figure, Axes]:

@@ -45,6 +45,7 @@ def write_report(run: Path | str, done: FitResult, *, threshold: float | None = 
         f"{selected['epochs_trained']}. {result['seconds']['total']:.0f} seconds in total.",
         table=_table(folder, result),
         notes=result["test"]["notes"],
+        test_used_to_select=selected["test_used_to_select"],
         validation_curve=plot_validation(history, ("recall_at_1", "map_at_r"), selected["epoch"]),
         loss_curve=plot_loss(history) if any(line["loss"] is not None for line in history) else None,
         histograms=[
@@ -69,10 +70,12 @@ def _history(folder: RunDir) -> list[dict[str, Any]]:
 
 
 def _headline(result: dict[str, Any]) -> str:
-    before, after = (100 * result[key]["recall_at_1"] for key in ("test_start", "test"))
+    before, after = (result[key]["recall_at_1"] for key in ("test_start", "test"))
+    if result["test"]["counts"]["scored"] == 0:
+        return "No test image has another image of its class, so there is nothing to measure."
     return (
-        f"For {after:.1f} % of the images of {result['data']['classes']['test']} classes that training never saw, "
-        f"the most similar other image has the same class; before training it was {before:.1f} %."
+        f"For {100 * after:.1f} % of the images of {result['data']['classes']['test']} classes that training never "
+        f"saw, the most similar other image has the same class; before training it was {100 * before:.1f} %."
     )
 
 
