@@ -115,4 +115,5 @@ def train(
         f"chosen by {chosen['by']}: {chosen['what']}, epoch {chosen['epoch']}; "
         f"{result['seconds']['total']:.0f} s"
     )
+    print(" ".join(result["in_words"]))
     print(f"report: {report}")

@@ -34,7 +34,7 @@ from lookalike.training.planning import plan_experiment
 from lookalike.training.run_dir import RunDir
 from lookalike.training.selection import refit, select
 from lookalike.training.setup import build_network, check_loss, launch, resolve_experiment, save_best_model
-from lookalike.training.summary import build_result, describe_plan
+from lookalike.training.summary import build_result, describe_plan, describe_result
 from lookalike.training.trainable import TrainablePart
 from lookalike.utils.device import pick_device
 from lookalike.utils.distributed import Processes
@@ -145,6 +145,7 @@ def _run(context: RunContext, network: TrainablePart, *, score_test: bool) -> Fi
     with context.clock.phase("evaluation"):
         before, after = (score(context.split.test, matrix, processes=context.processes) for matrix in vectors)
     result |= {"test": after.to_dict(), "test_start": before.to_dict(), "seconds": context.clock.seconds()}
+    result["in_words"] = describe_result(context, result)
     if context.is_main_process:
         after.save(context.run_dir.path / "test_queries")
     _save(context, network, result)
