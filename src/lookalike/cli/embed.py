@@ -5,7 +5,17 @@ from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import DataArgument, Device, Quiet, RunArgument, make_progress
+from lookalike.cli.common import (
+    DataArgument,
+    Device,
+    IgnoreLabel,
+    Layout,
+    OnBadFile,
+    Quiet,
+    RunArgument,
+    Verify,
+    make_progress,
+)
 
 Out = Annotated[
     Path, typer.Option("--out", "-o", help="FILE.npz (vectors, labels, paths), FILE.npy or FILE.parquet.")
@@ -29,12 +39,16 @@ def embed(
     data: DataArgument,
     out: Out,
     views: Views = None,
+    layout: Layout = None,
+    verify: Verify = True,
+    ignore_label: IgnoreLabel = None,
+    on_bad_file: OnBadFile = "skip",
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Embed every image of DATA with the run's model; the vectors stream to the file."""
     progress = make_progress(quiet)
-    from lookalike.data.read import read
+    from lookalike.data.load import load_images
     from lookalike.embedding import embed_to_file
     from lookalike.models.checkpoint import load_model
     from lookalike.utils.device import pick_device
@@ -43,6 +57,15 @@ def embed(
     if views is not None:
         model.set_views(views)
     place = pick_device(device)
-    count = embed_to_file(model.to(place), read(data, labeled=False), out, device=place, progress=progress)
+    images = load_images(
+        data,
+        layout=layout,
+        verify=verify,
+        labeled=False,
+        ignore_labels=ignore_label or (),
+        on_bad_file=on_bad_file,
+        progress=progress,
+    )
+    count = embed_to_file(model.to(place), images, out, device=place, progress=progress)
     each = "" if model.config.views == 1 else ", image and mirror image averaged"
     print(f"{count} images, {model.embedding_dim}-d{each}, in {out}")

@@ -5,7 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from lookalike.cli.common import Device, Json, Quiet, make_progress, metric_rows, print_json, print_rows
+from lookalike.cli.common import (
+    Device,
+    Json,
+    Layout,
+    OnBadFile,
+    Quiet,
+    Verify,
+    make_progress,
+    metric_rows,
+    print_json,
+    print_rows,
+)
 
 Run = Annotated[Path | None, typer.Argument(help="A run directory; leave it out with --embeddings.")]
 Data = Annotated[str | None, typer.Argument(help="Images to evaluate on; default: the run's test classes.")]
@@ -47,6 +58,9 @@ def evaluate(
     no_match: NoMatch = "exclude",
     ignore_label: IgnoreLabel = None,
     clustering: Clusters = False,
+    layout: Layout = None,
+    verify: Verify = True,
+    on_bad_file: OnBadFile = "skip",
     save: Save = None,
     device: Device = "auto",
     json: Json = False,
@@ -74,7 +88,18 @@ def evaluate(
         from lookalike.training.run_dir import RunDir
 
         assert run is not None
-        result = evaluate_run(RunDir(run), data, device=device, progress=make_progress(quiet), **options)
+        ignored = options.pop("ignore_label")
+        result = evaluate_run(
+            RunDir(run),
+            data,
+            layout=layout,
+            verify=verify,
+            ignore_labels=() if ignored is None else (str(ignored),),
+            on_bad_file=on_bad_file,
+            device=device,
+            progress=make_progress(quiet),
+            **options,
+        )
     if save is not None:
         result.save(save)
     if json:

@@ -9,6 +9,7 @@ from lookalike.cli.common import (
     DataArgument,
     Device,
     Json,
+    OnBadFile,
     Quiet,
     Set,
     make_progress,
@@ -48,6 +49,7 @@ def train(
     resume: Resume = False,
     overwrite: Overwrite = False,
     refit: Refit = False,
+    on_bad_file: OnBadFile = "skip",
     device: Device = "auto",
     devices: Devices = 1,
     json: Json = False,
@@ -71,7 +73,11 @@ def train(
             "--resume goes on with the run's own settings; drop --set, --config, --from and --refit"
         )
     experiment = (load_experiment(config) if config else Experiment()).override(
-        [*(settings or []), *(["train.refit=true"] if refit else [])]
+        [
+            *(settings or []),
+            *(["train.refit=true"] if refit else []),
+            *([f"data.on_bad_file={on_bad_file}"] if on_bad_file != "skip" else []),
+        ]
     )
     done = fit(
         data,

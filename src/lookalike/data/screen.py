@@ -27,7 +27,7 @@ def drop_unreadable(
     """The table without images that cannot be decoded, and path -> reason of each of those.
 
     Decodes every file once; files whose content was decoded before are not decoded again. The skipped files
-    are said to `progress` and are in the table's notes. Classes without images left are removed.
+    are counted in the table's notes. Classes without images left are removed.
 
     Raises:
         ImageError: a file cannot be decoded and `on_bad_file` is "fail".
@@ -43,8 +43,6 @@ def drop_unreadable(
         raise ImageError(f"{message}; --on-bad-file skip leaves such files out")
     if len(bad) == len(table):
         raise DataError(f"{table.name}: none of the {len(table):,} images can be read: {message}")
-    if progress is not None:
-        progress.say(f"skipped: {message}")
     left = table.rows([row for row, fact in enumerate(facts) if not fact.error])
     return replace(left.present(), notes=(*table.notes, f"skipped: {message}")), bad
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.read import read
+from lookalike.data.load import load_images, reading
 from lookalike.data.splits import Split
 from lookalike.training.context import RunContext
 from lookalike.training.data_facts import check_same_data, data_facts, save_image_hashes
@@ -95,7 +95,7 @@ def fit(
     if start_from and not resume:
         experiment = experiment.with_network_of(RunDir(start_from).experiment())
 
-    table = data if isinstance(data, LabeledImages) else read(data)
+    table = load_images(data, **reading(experiment.data), progress=progress)
     split = split or experiment.split(table)
     facts = data_facts(data, table, split, start_from)
     if not resume:
