@@ -11,6 +11,7 @@
 The chosen model is never worse on validation than the start.
 """
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.load import load_images, reading
+from lookalike.data.screen import describe_copies, find_test_copies
 from lookalike.data.splits import Split
 from lookalike.training.context import RunContext
 from lookalike.training.data_facts import check_same_data, data_facts, save_image_hashes
@@ -97,6 +99,7 @@ def fit(
 
     table = load_images(data, **reading(experiment.data), progress=progress)
     split = split or experiment.split(table)
+    copies = find_test_copies(split) if score_test else {}
     facts = data_facts(data, table, split, start_from)
     if not resume:
         experiment = resolve_experiment(experiment, split, gpu=accelerator != "cpu")
@@ -111,10 +114,14 @@ def fit(
             _open_run(context, facts, resume=resume, overwrite=overwrite)
         context.processes.barrier(patient=True)
         progress.say(describe_plan(context))
-        return _run(context, network, score_test=score_test)
+        if copies:
+            progress.say(describe_copies(copies))
+        return _run(context, network, copies, score_test=score_test)
 
 
-def _run(context: RunContext, network: TrainablePart, *, score_test: bool) -> FitResult:
+def _run(
+    context: RunContext, network: TrainablePart, copies: Mapping[str, str], *, score_test: bool
+) -> FitResult:
     """Trains, selects, refits, tests and saves."""
     cache = None if context.mode == "finetune" else build_cache(context, network, context.split.trainval)
     start, choice = select(context, network, cache)
@@ -135,8 +142,20 @@ def _run(context: RunContext, network: TrainablePart, *, score_test: bool) -> Fi
     result |= {"test": after.to_dict(), "test_start": before.to_dict(), "seconds": context.clock.seconds()}
     if context.is_main_process:
         after.save(context.run_dir.path / "test_queries")
+    if copies:
+        result |= {"test_copies": _score_without(context.split.test, copies, vectors[1])}
     _save(context, network, result)
     return FitResult(result, context.split.test, *vectors)
+
+
+def _score_without(
+    test: LabeledImages, copies: Mapping[str, str], matrix: NDArray[np.float32]
+) -> dict[str, Any]:
+    """How many test images training also has, and the scores of the chosen model without them."""
+    kept = np.array([path not in copies for path in test.paths])
+    rest = test.rows(kept)
+    scores = score(rest, matrix[kept]).to_dict() if rest.class_counts().max(initial=0) > 1 else None
+    return {"images": len(copies), "copy_of": dict(copies), "test_without": scores}
 
 
 def _open_run(context: RunContext, facts: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
