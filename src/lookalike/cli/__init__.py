@@ -5,6 +5,7 @@ line (what, where, what to do); 2: the command itself is wrong.
 """
 
 import contextlib
+import io
 import os
 import sys
 from importlib import metadata
@@ -80,6 +81,9 @@ _INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 def run(arguments: list[str] | None = None) -> int:
     """Runs the command line on `arguments` (default: the process's own) and returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names that the console cannot show are escaped
     try:
         outcome = app(arguments, standalone_mode=False)
         code = outcome if isinstance(outcome, int) else 0
