@@ -23,7 +23,7 @@ from lookalike.__main__ import _keep_freed_memory
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.read import read
 from lookalike.evaluation import RetrievalResult, evaluate, paired_difference
-from lookalike.training.feeding import build_inputs
+from lookalike.training.inputs import build_cache, build_inputs
 from lookalike.training.loop import train
 from lookalike.training.selection import ONE_ERROR
 from lookalike.training.setup import (
@@ -43,10 +43,18 @@ def trained(table: LabeledImages, settings: list[str]) -> tuple[Matrix, Matrix, 
     with tempfile.TemporaryDirectory() as folder:
         context = build_context(table, ["data.validation_fraction=0.4", *settings], Path(folder))
         trainable = build_network(context)
+        cache = build_cache(context, trainable, context.split.trainval)
         inputs, held = (
-            build_inputs(context, trainable, part) for part in (context.split.train, context.split.validation)
+            build_inputs(context, trainable, part, cache)
+            for part in (context.split.train, context.split.validation)
         )
-        loss = init_projection_and_loss(context, trainable, inputs, context.split.train.num_classes)
+        loss = init_projection_and_loss(
+            context,
+            trainable,
+            inputs,
+            embed_all(context, trainable, inputs, project=False),
+            context.split.train.num_classes,
+        )
         train(
             trainable,
             loss,

@@ -20,11 +20,13 @@ import argparse
 import tempfile
 import warnings
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks import Seconds, clock
@@ -33,13 +35,33 @@ from lookalike.config.schema import TrainSettings
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.samplers import RandomBatches
 from lookalike.losses import ProxyAnchor
+from lookalike.models.backbones import Architecture
+from lookalike.models.config import EmbedderConfig
 from lookalike.models.embedder import Embedder
-from lookalike.models.parts import EmbedderConfig
 from lookalike.optim.factory import build_optimizers
 from lookalike.preprocessing import Preprocessing
 from lookalike.training.inputs import CachedInputs
 from lookalike.training.loop import train
 from lookalike.training.trainable import TrainablePart
+
+
+@dataclass(frozen=True)
+class OneView:
+    """Features in one array, as `FeatureCache` gives them."""
+
+    features: NDArray[np.float32]
+
+    def ensure(self, view: int) -> None:
+        """They are there."""
+
+    def array(self, view: int) -> NDArray[np.float32]:
+        """All of them."""
+        return self.features
+
+    def rows(self, table: LabeledImages) -> NDArray[np.int64]:
+        """Every row, in order."""
+        return np.arange(len(table))
+
 
 SETTINGS = TrainSettings(mode="frozen", epochs=2, head_lr=1e-3, proxy_lr=1e-2, lr=1e-3)
 
@@ -62,19 +84,31 @@ class Problem:
             tuple(f"class {label}" for label in range(self.classes)),
         )
         array = np.load(folder / "cache.npy", mmap_mode="r")
-        self.inputs = CachedInputs(lambda view: array, table, np.arange(images))
+        self.inputs = CachedInputs(OneView(array), table)
         self.batches = RandomBatches(labels, batch_size=self.batch)
         self.fabric = Fabric(accelerator="cpu", devices=1)
 
     def model(self) -> tuple[TrainablePart, ProxyAnchor]:
         """A projection behind a backbone that is never run, and a loss."""
-        config = EmbedderConfig("none", "average", 1, "none", self.dim, True, Preprocessing(), "none", "none")
-        embedder = Embedder(nn.Identity(), config, channels=self.features)
+        config = EmbedderConfig(
+            backbone="none",
+            architecture=Architecture("none"),
+            channels=self.features,
+            pooling="average",
+            k=1,
+            norm="none",
+            embedding_dim=self.dim,
+            bias=True,
+            preprocessing=Preprocessing(),
+            weights_origin="none",
+            weights_license="none",
+        )
+        embedder = Embedder(nn.Identity(), config)
         return TrainablePart(embedder, "frozen"), ProxyAnchor(self.classes, self.dim)
 
     def pooled(self) -> Tensor:
         """All features, in memory."""
-        return torch.cat(list(self.inputs.iter_eval()))
+        return torch.cat([image for (image,) in self.inputs.iter_eval()])
 
 
 def ours(problem: Problem) -> Seconds:

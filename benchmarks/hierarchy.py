@@ -66,7 +66,7 @@ def main(source: str, results: str, page: str = "", only: str = "") -> None:
     rows: dict[str, list[dict[str, float]]] = {}
     tree: dict[str, Any] = {}
     for seed in SEEDS:
-        kept, held = hold_out_classes(table, 0.5, seed)
+        kept, held = hold_out_classes(table, 0.5, seed=seed)
         seen = features[[row_of[path] for path in kept.paths]]
         unseen = features[[row_of[path] for path in held.paths]]
         seen_labels = torch.tensor(kept.labels)

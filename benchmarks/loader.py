@@ -125,7 +125,7 @@ def decoding(table: LabeledImages, options: argparse.Namespace) -> None:
 def loaders(table: LabeledImages, options: argparse.Namespace) -> None:
     """As training and embedding receive them."""
     inputs, kept = build_inputs(table, options), build_inputs(table, options, kept=True)
-    kept.set_epoch(1)
+    kept.prepare(1)
     plain = ImageDataset(table, eval_transform(Preprocessing(size=options.size, resize=options.size)))
     batches = RandomBatches(table.labels, batch_size=TRAINING)
     trainers, embedders = decoding_workers(options.workers), embedding_workers(options.workers, "cpu")
@@ -151,15 +151,15 @@ class TakingTurns:
 
     def __init__(self, inputs: ImageInputs) -> None:
         self.inputs, self.table, self.labels = inputs, inputs.table, inputs.labels
-        self.images = torch.cat(list(inputs.iter_eval()))
+        self.images = torch.cat([image for (image,) in inputs.iter_eval()])
 
     def __len__(self) -> int:
         return len(self.table)
 
-    def set_epoch(self, epoch: int) -> None:
+    def prepare(self, epoch: int) -> None:
         """See `lookalike.training.inputs.Inputs`."""
         self.ready = epoch % 2 == 0
-        self.inputs.set_epoch(epoch)
+        self.inputs.prepare(epoch)
 
     def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
         """See `lookalike.training.inputs.Inputs`."""
@@ -168,9 +168,11 @@ class TakingTurns:
         else:
             yield from self.inputs.batches(rows)
 
-    def iter_eval(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
+    def iter_eval(
+        self, first: int = 0, end: int | None = None, *, views: int = 1
+    ) -> Iterator[tuple[Tensor, ...]]:
         """See `lookalike.training.inputs.Inputs`."""
-        return self.inputs.iter_eval(first, end)
+        return self.inputs.iter_eval(first, end, views=views)
 
     def names(self, rows: list[int]) -> list[str]:
         """See `lookalike.training.inputs.Inputs`."""

@@ -22,7 +22,7 @@ from lookalike.losses import LOSSES
 from lookalike.models.whitening import whitened
 from lookalike.training.context import RunContext
 from lookalike.training.evaluate_run import score
-from lookalike.training.feeding import build_inputs
+from lookalike.training.inputs import build_cache, build_inputs
 from lookalike.training.loop import train
 from lookalike.training.setup import build_batch_sampler, build_loss, build_network, embed_all
 
@@ -59,9 +59,12 @@ class Bench:
         self.table, self.epochs = read(data), epochs
         self.context = self._job(["train.mode=frozen"])
         self.trainable = build_network(self.context)
-        self.inputs = build_inputs(self.context, self.trainable, self.context.split.train)
-        self.held = build_inputs(self.context, self.trainable, self.context.split.validation)
-        test = build_inputs(self.context, self.trainable, self.context.split.test)
+        split = self.context.split
+        cache = build_cache(self.context, self.trainable, split.trainval)
+        self.inputs, self.held, test = (
+            build_inputs(self.context, self.trainable, part, cache)
+            for part in (split.train, split.validation, split.test)
+        )
         self.test = embed_all(self.context, self.trainable, test, project=False)
         self.pooled = embed_all(self.context, self.trainable, self.inputs, project=False)
         self.start = whitened(self.pooled, self.inputs.labels, self.trainable.embedder.embedding_dim)
@@ -80,7 +83,13 @@ class Bench:
         )
         embedder.set_projection(*self.start)
         generator = torch.Generator().manual_seed(context.experiment.seed)
-        loss = build_loss(context.experiment, split.train.num_classes, embedder, generator)
+        loss = build_loss(
+            context.experiment,
+            split.train.num_classes,
+            embedder.embedding_dim,
+            channels=embedder.channels,
+            generator=generator,
+        )
         if loss.proxy_loss is not None:
             with torch.no_grad():
                 embeddings = embedder.project(self.pooled)

@@ -55,8 +55,7 @@ from lookalike.models.batch_norm import freeze_batch_norm
 from lookalike.models.embedder import Embedder
 from lookalike.training.context import RunContext
 from lookalike.training.evaluate_run import score
-from lookalike.training.feeding import build_inputs
-from lookalike.training.inputs import CachedInputs
+from lookalike.training.inputs import CachedInputs, build_cache, build_inputs
 from lookalike.training.loop import train
 from lookalike.training.setup import build_batch_sampler, build_network, embed_all, init_projection_and_loss
 from lookalike.training.state import TrainingState
@@ -142,8 +141,10 @@ def prepare(table: LabeledImages, settings: list[str], folder: Path) -> Start:
     context = build_context(table, ["data.workers=0", *settings], folder)
     trainable = build_network(context)
     began = clock()
+    cache = build_cache(context, trainable, context.split.trainval)
     inputs, held = (
-        build_inputs(context, trainable, part) for part in (context.split.train, context.split.validation)
+        build_inputs(context, trainable, part, cache)
+        for part in (context.split.train, context.split.validation)
     )
     seconds = clock() - began
     assert isinstance(inputs, CachedInputs)
@@ -151,7 +152,13 @@ def prepare(table: LabeledImages, settings: list[str], folder: Path) -> Start:
     return Start(
         context,
         trainable,
-        init_projection_and_loss(context, trainable, inputs, context.split.train.num_classes),
+        init_projection_and_loss(
+            context,
+            trainable,
+            inputs,
+            embed_all(context, trainable, inputs, project=False),
+            context.split.train.num_classes,
+        ),
         inputs,
         held,
         seconds,
@@ -255,7 +262,7 @@ def plain_frozen(start: Start, batches: Slices, *, epochs: int) -> Curve:
     curve = Curve("plain")
 
     def features(inputs: CachedInputs) -> TensorDataset:
-        return TensorDataset(torch.cat(list(inputs.iter_eval())), inputs.labels)
+        return TensorDataset(torch.cat([image for (image,) in inputs.iter_eval()]), inputs.labels)
 
     groups = [
         {"params": projection.parameters(), "lr": rates.head_lr},
@@ -317,13 +324,15 @@ def plain_partial(start: Start, batches: Slices, *, cached: bool, epochs: int, b
 
     def views_of(inputs: CachedInputs, views: int) -> Views:
         images = ImageDataset(inputs.table, eval_transform(network.embedder.preprocessing))
+        for view in range(views if cached else 0):
+            inputs.cache.ensure(view)
 
         def image(row: int, view: int) -> Tensor:
             image, _, _ = images[row]
             return image.flip(-1) if view else image
 
         def activation(row: int, view: int) -> Tensor:
-            return torch.from_numpy(np.array(inputs.view(view)[inputs.rows[row]]))
+            return torch.from_numpy(np.array(inputs.cache.array(view)[inputs.rows[row]]))
 
         get = activation if cached else image
         return Views(get, inputs, views=views)

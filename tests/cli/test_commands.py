@@ -1,6 +1,7 @@
 """What the verbs print, write and refuse."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest

@@ -127,8 +127,8 @@ def test_yaml_round_trip(tmp_path):
     [
         ("train: {lr: 1, rate: 2}", UnknownNameError, "train.rate"),
         ("loss: {name: proxy_anchor, alpha: 2}", UnknownNameError, "alpha"),
-        ("- 1", ArgumentError, "no experiment"),
-        ("a: [", FileError, "no readable experiment"),
+        ("- 1", ArgumentError, "not an experiment"),
+        ("a: [", FileError, "cannot read the experiment"),
     ],
 )
 def test_files_that_are_no_experiment_are_refused(tmp_path, text, error, message):

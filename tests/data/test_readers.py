@@ -89,7 +89,7 @@ class TestFolder:
 
     def test_links_in_a_circle_are_refused(self, photos):
         (photos / "bee" / "up").symlink_to(photos)
-        with pytest.raises(FileError, match="reached twice through links"):
+        with pytest.raises(FileError, match="a link that leads back to"):
             read(photos)
 
     def test_names_beyond_ascii(self, tmp_path, image):
@@ -161,14 +161,14 @@ class TestTable:
             ({"label": ["a", "b", None, "c", "c", "c"]}, "row 3 has no 'label'"),
             (
                 {"path": ["ant/1.jpg", "ant/1.jpg", "x", "y", "z", "w"]},
-                r"row 2 lists ant/1\.jpg a second time",
+                r"row 2 lists ant/1\.jpg a second time, after row 1",
             ),
             (
                 {"path": ["ant/1.jpg", "a", "b", "c", "d", "e"]},
                 "5 of 6 images are missing .* first a; correct",
             ),
             ({"label": [0, 1, 2, -1, 2, 2]}, r"row 4 \(bee/1\.jpg\) has label -1; negative labels"),
-            ({"split": ["train"] * 5 + ["dev"]}, "row 6 has split 'dev'; expected train"),
+            ({"split": ["train"] * 5 + ["later"]}, "row 6 has split 'later'; expected train"),
             ({"is_query": [True] * 6}, "the column 'is_gallery' is missing"),
             ({"is_query": [False] * 6, "is_gallery": [False] * 6}, "row 1 is neither query nor gallery"),
             ({"is_query": ["maybe"] * 6, "is_gallery": [True] * 6}, "row 1 has is_query 'maybe'"),
@@ -207,7 +207,7 @@ class TestTable:
         (photos / "other.csv").write_text("a,b\n1,2\n")
         assert (read(photos).class_names, read(photos).name) == (("x", "y"), "photos")
         self.write(photos, ".jsonl")
-        with pytest.raises(DataError, match="2 tables could describe it; name one"):
+        with pytest.raises(DataError, match=r"2 tables could describe it \(list.csv, list.jsonl\); name one"):
             read(photos)
 
 

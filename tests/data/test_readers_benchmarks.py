@@ -1,5 +1,6 @@
 """Published data sets in their true layouts; images are empty files where there are none at hand."""
 
+import json
 import tarfile
 import zipfile
 
@@ -111,7 +112,8 @@ class TestCub200:
         first = "001.Black_footed_Albatross"
         touch(tmp_path / "images", [f"{first}/{i}.jpg" for i in range(3)] + ["002.Laysan_Albatross/1.jpg"])
         with pytest.raises(DataError, match="4 training images instead of 5,864"):
-            read(tmp_path)
+            read(tmp_path, layout="cub200")
+        assert "looks like cub200, but is not all of it" in read(tmp_path).notes[0]
         (tmp_path / "lists").mkdir()
         with pytest.raises(DataError, match="this is CUB-200-2010"):
             read(tmp_path)
@@ -186,7 +188,7 @@ class TestINaturalist:
         with pytest.raises(
             DataError, match=r"inaturalist: 5 images instead of 461,939 .*; 4 species instead of 8,142"
         ):
-            read(tree)
+            read(tree, layout="inaturalist")
         table = read(tree, verify=False)
         assert table.class_names == ("Aves/3", "Aves/12", "Fungi/9", "Plantae/7")
         assert table.coarse[0].class_names == ("Aves", "Fungi", "Plantae")
@@ -194,6 +196,28 @@ class TestINaturalist:
         names = '[{"id": 3, "name": "Corvus corax"}, {"id": 12, "name": "Parus major"}]'
         (tree / "categories.json").write_text(names)
         assert read(tree, verify=False).class_names[:3] == ("Corvus corax", "Parus major", "Fungi/9")
+
+    def test_taxonomic_ranks_are_levels_that_nest(self, tree):
+        """Two genera of one name in different families are two."""
+        taxa = {
+            3: ("Aves", "Passeriformes", "Corvidae", "Prunella"),
+            12: ("Aves", "Passeriformes", "Paridae", "Parus"),
+            9: ("Agaricomycetes", "Agaricales", "Amanitaceae", "Amanita"),
+            7: ("Magnoliopsida", "Lamiales", "Lamiaceae", "Prunella"),
+        }
+        rows = [
+            {"id": key, "name": str(key)}
+            | dict(zip(("class", "order", "family", "genus"), taxon, strict=True))
+            for key, taxon in taxa.items()
+        ]
+        (tree / "categories.json").write_text(json.dumps(rows))
+        table = read(tree, verify=False)
+        assert [level.name for level in table.coarse] == ["genus", "family", "order", "class", "super_class"]
+        assert [len(level.class_names) for level in table.coarse] == [4, 4, 3, 3, 3]
+        assert table.coarse[3].class_names[table.coarse[3].parents[1]] == "Aves"
+        del rows[0]["genus"]
+        (tree / "categories.json").write_text(json.dumps(rows))
+        assert next(level.name for level in read(tree, verify=False).coarse) == "family"
 
     def test_the_split_is_a_file(self, tree):
         rows = {"Aves/3": "train", "Aves/12": "train", "Fungi/9": "test", "Plantae/7": "validation"}

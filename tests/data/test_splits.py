@@ -25,13 +25,23 @@ def table(classes, per_class=2, split=None):
     return LabeledImages(Path("/p"), paths, labels, tuple(f"c{i:05d}" for i in range(classes)), split=words)
 
 
+def three_way(whole, *, test_fraction=0.3, validation_fraction=0.15, seed=0, source="auto"):
+    return three_way_split(
+        whole,
+        test_fraction=test_fraction,
+        validation_fraction=validation_fraction,
+        seed=seed,
+        source=source,
+    )
+
+
 def numbers(part):
     return [int(name[1:]) for name in part.class_names]
 
 
 @given(st.integers(4, 60), st.floats(0.05, 0.95), st.integers(0, 3))
 def test_held_out_classes_are_disjoint_complete_and_about_the_share(classes, share, seed):
-    kept, held = hold_out_classes(table(classes), share, seed)
+    kept, held = hold_out_classes(table(classes), share, seed=seed)
     assert not set(kept.class_names) & set(held.class_names)
     assert len(kept) + len(held) == 2 * classes
     assert held.num_classes == min(max(2, round(share * classes)), classes - 2)
@@ -45,17 +55,17 @@ def test_the_same_classes_are_held_on_every_machine():
 def test_held_classes_do_not_depend_on_the_order_of_the_files():
     forward = table(12)
     backward = forward.rows(np.arange(len(forward))[::-1]).of_classes(range(11, -1, -1))
-    names = {frozenset(hold_out_classes(t, 0.3, 5).held.class_names) for t in (forward, backward)}
+    names = {frozenset(hold_out_classes(t, 0.3, seed=5).held.class_names) for t in (forward, backward)}
     assert len(names) == 1
 
 
 def test_too_few_classes_or_images_to_hold_out():
     with pytest.raises(DataError, match="3 classes; holding out classes needs at least 4"):
-        hold_out_classes(table(3))
+        hold_out_classes(table(3), 0.2, seed=0)
     with pytest.raises(DataError, match="none of the 2 held-out classes has two images"):
-        hold_out_classes(table(8, per_class=1))
-    with pytest.raises(ArgumentError, match="share of held-out classes is 1"):
-        hold_out_classes(table(8), 1)
+        hold_out_classes(table(8, per_class=1), 0.2, seed=0)
+    with pytest.raises(ArgumentError, match="fraction of held-out classes is 1"):
+        hold_out_classes(table(8), 1, seed=0)
 
 
 def test_sides_that_share_a_class_or_a_file_cannot_be_built():
@@ -69,8 +79,8 @@ def test_sides_that_share_a_class_or_a_file_cannot_be_built():
 
 def test_the_digest_tells_splits_apart():
     whole = table(20)
-    one, two = hold_out_classes(whole, 0.2, 0), hold_out_classes(whole, 0.2, 1)
-    assert one.digest() == hold_out_classes(whole, 0.2, 0).digest() != two.digest()
+    one, two = hold_out_classes(whole, 0.2, seed=0), hold_out_classes(whole, 0.2, seed=1)
+    assert one.digest() == hold_out_classes(whole, 0.2, seed=0).digest() != two.digest()
 
 
 @pytest.mark.parametrize(
@@ -120,15 +130,29 @@ def test_named_split_is_taken_and_must_be_disjoint():
         named_split(table(4, 2, ["train", "test"] * 4))
 
 
+@pytest.mark.parametrize("classes", [1, 2, 3, 4, 5])
+def test_too_few_classes_are_told_with_the_number_in_the_data(classes):
+    with pytest.raises(DataError, match=f"has {classes} class(es)?; .*at least 6"):
+        three_way(table(classes))
+    assert three_way(table(6)).test.num_classes == 2
+
+
+@given(st.text(st.characters(categories=["Cs", "L"]), min_size=1), st.integers())
+def test_any_name_of_a_class_can_be_split(name, seed):
+    names = (name, *(f"{name} {i}" for i in range(7)))
+    whole = LabeledImages(Path("/p"), tuple(map(str, range(16))), np.arange(16) % 8, names)
+    assert len(three_way(whole, seed=seed).digest()) == 64
+
+
 def test_three_way_without_a_named_split_holds_out_twice():
-    split = three_way_split(table(40), test_fraction=0.25, validation_fraction=0.2)
+    split = three_way(table(40), test_fraction=0.25, validation_fraction=0.2)
     sizes = [p.num_classes for p in (split.train, split.validation, split.test, split.trainval)]
     assert sizes == [24, 6, 10, 30]
     assert split.source == "hold_out"
 
 
 def test_three_way_with_a_named_test_takes_validation_from_training():
-    split = three_way_split(table(20, 2, ["train"] * 20 + ["test"] * 20), validation_fraction=0.2)
+    split = three_way(table(20, 2, ["train"] * 20 + ["test"] * 20), validation_fraction=0.2)
     assert numbers(split.test) == list(range(10, 20))
     assert (split.train.num_classes, split.validation.num_classes) == (8, 2)
     assert split.source == "named"
@@ -136,7 +160,7 @@ def test_three_way_with_a_named_test_takes_validation_from_training():
 
 def test_three_way_with_all_parts_named():
     words = ["train"] * 4 + ["validation"] * 4 + ["test"] * 4
-    split = three_way_split(table(6, 2, words))
+    split = three_way(table(6, 2, words))
     assert [numbers(p) for p in (split.train, split.validation, split.test)] == [[0, 1], [2, 3], [4, 5]]
     assert numbers(split.trainval) == [0, 1, 2, 3]
 
@@ -144,5 +168,5 @@ def test_three_way_with_all_parts_named():
 def test_three_way_of_a_classification_split():
     shared = table(12, 2, ["train", "test"] * 12)
     with pytest.raises(DataError, match=r"data\.split=hold_out"):
-        three_way_split(shared)
-    assert three_way_split(shared, source="hold_out").source == "hold_out"
+        three_way(shared)
+    assert three_way(shared, source="hold_out").source == "hold_out"

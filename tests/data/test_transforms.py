@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision.transforms import v2
 
+from lookalike.data.image_io import open_image
 from lookalike.data.transforms import eval_transform as fixed_transform
 from lookalike.data.transforms import random_box, train_transform
 from lookalike.errors import ArgumentError
@@ -82,8 +83,31 @@ def test_the_whole_image_is_mirrored_or_not():
 
 
 def test_a_large_photo_is_decoded_no_smaller_than_any_crop_needs():
-    assert train_transform(Preprocessing(size=200, resize=200), scale=(0.25, 1)).at_least == (400, 400)
-    assert fixed_transform(Preprocessing()).at_least is None
+    assert train_transform(Preprocessing(size=200, resize=200), scale=(0.04, 1)).at_least == (1000, 1000)
+
+
+@pytest.mark.parametrize("smallest_crop", [0.25, 0.4, 1.0])
+def test_training_and_evaluation_decode_the_same_pixels(smallest_crop):
+    preprocessing = Preprocessing(size=200, resize=210)
+    crops = train_transform(preprocessing, scale=(smallest_crop, 1))
+    assert crops.at_least == fixed_transform(preprocessing).at_least == (420, 420)
+
+
+def test_reduced_decoding_hardly_changes_what_the_network_sees(tmp_path):
+    draws = np.random.default_rng(0)
+    detail = sum(
+        np.asarray(
+            Image.fromarray(draws.integers(0, 256, (3 * n, 4 * n, 3), dtype=np.uint8)).resize((1600, 1200))
+        )
+        / 3.0
+        for n in (4, 40, 300)
+    )
+    Image.fromarray(detail.clip(0, 255).astype(np.uint8)).save(tmp_path / "photo.jpg", quality=90)
+    transform = fixed_transform(Preprocessing(size=96, resize=96))
+    assert open_image(tmp_path / "photo.jpg", at_least=transform.at_least).size == (400, 300)
+    whole = transform(open_image(tmp_path / "photo.jpg"))
+    reduced = transform(open_image(tmp_path / "photo.jpg", at_least=transform.at_least))
+    assert (whole.float() - reduced.float()).abs().mean() < 1
 
 
 def test_settings_that_cannot_be_meant():

@@ -1,7 +1,5 @@
 """Retrieval metrics in plain loops: every query ranked on its own, every formula written out."""
 
-from itertools import permutations
-
 import numpy as np
 
 
@@ -31,23 +29,12 @@ def metrics_of_ranking(relevant, ks):
     return values
 
 
-def one_query(query, label, own, gallery, gallery_labels, ks, similarity, ties):
-    """Metrics of one query, or None when it has nothing to find."""
+def one_query(query, label, own, gallery, gallery_labels, ks, similarity):
+    """Metrics of one query, equally similar rows in order of index; None without a match."""
     scored = [
         (similarity_of(query, row, similarity), g) for g, row in enumerate(gallery) if own is None or g != own
     ]
     if not any(gallery_labels[g] == label for _, g in scored):
         return None
-    if ties == "expected":
-        every = []
-        for order in permutations(scored):
-            ranked = sorted(order, key=lambda pair: -pair[0])
-            every.append(metrics_of_ranking([bool(gallery_labels[g] == label) for _, g in ranked], ks))
-        return {key: float(np.mean([values[key] for values in every])) for key in every[0]}
-    second = {
-        "index": lambda g: g,
-        "optimistic": lambda g: gallery_labels[g] != label,
-        "pessimistic": lambda g: gallery_labels[g] == label,
-    }[ties]
-    ranked = sorted(scored, key=lambda pair: (-pair[0], second(pair[1])))
+    ranked = sorted(scored, key=lambda pair: (-pair[0], pair[1]))
     return metrics_of_ranking([bool(gallery_labels[g] == label) for _, g in ranked], ks)

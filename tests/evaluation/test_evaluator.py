@@ -1,5 +1,7 @@
 """`evaluate` against plain loops, hand-worked cases, and the promises about counting."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -18,10 +20,10 @@ def whole_numbers(draw, rows, dim):
     return np.array(values, dtype=np.float32).reshape(rows, dim)
 
 
-def compare(result, queries, labels, owns, gallery, gallery_labels, ks, similarity, ties):
-    """Every per-query value equals the loops; lone queries are NaN."""
+def compare(result, queries, labels, owns, gallery, gallery_labels, ks, similarity):
+    """Every per-query value equals the loops; queries without a match are NaN."""
     for q in range(len(queries)):
-        expected = one_query(queries[q], labels[q], owns[q], gallery, gallery_labels, ks, similarity, ties)
+        expected = one_query(queries[q], labels[q], owns[q], gallery, gallery_labels, ks, similarity)
         for key, values in result.per_query.items():
             if expected is None:
                 assert np.isnan(values[q])
@@ -35,12 +37,11 @@ def test_self_retrieval_equals_loops(data):
     rows = whole_numbers(data.draw, data.draw(st.integers(2, 14)), 2)
     labels = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows))))
     similarity = data.draw(st.sampled_from(["dot", "euclidean"]))
-    ties = data.draw(st.sampled_from(["index", "optimistic", "pessimistic"]))
     block = data.draw(st.sampled_from([1, 3, 1000]))
     result = evaluate(
-        rows, labels, ks=(1, 3, 30), similarity=similarity, ties=ties, query_block=block, gallery_block=block
+        rows, labels, ks=(1, 3, 30), similarity=similarity, query_block=block, gallery_block=block
     )
-    compare(result, rows, labels, range(len(rows)), rows, labels, (1, 3, 30), similarity, ties)
+    compare(result, rows, labels, range(len(rows)), rows, labels, (1, 3, 30), similarity)
 
 
 @settings(max_examples=60, deadline=None)
@@ -63,45 +64,81 @@ def test_query_and_gallery_equal_loops(data):
         query_block=block,
         gallery_block=block,
     )
-    compare(
-        result, queries, labels, [None] * len(queries), gallery, gallery_labels, (1, 2, 40), "dot", "index"
-    )
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.data())
-def test_expected_order_of_ties_equals_the_mean_over_all_orders(data):
-    rows = whole_numbers(data.draw, data.draw(st.integers(3, 6)), 1)
-    labels = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(rows), max_size=len(rows))))
-    result = evaluate(rows, labels, ks=(1, 2), similarity="dot", ties="expected")
-    compare(result, rows, labels, range(len(rows)), rows, labels, (1, 2), "dot", "expected")
+    compare(result, queries, labels, [None] * len(queries), gallery, gallery_labels, (1, 2, 40), "dot")
 
 
 def test_a_copy_of_the_query_is_not_the_query():
-    """Each image stored three times with labels 0, 0, 1: the right copy is found, the own row never."""
+    """Each image stored three times with labels 0, 1, 0: the copy is retrieved, the own row never."""
     image = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
     rows = np.repeat(image, 3, axis=0)
-    labels = np.array([[2 * i, 2 * i, 2 * i + 1] for i in range(4)]).ravel()
-    worst = evaluate(rows, labels, ks=(1, 2), ties="pessimistic")
-    best = evaluate(rows, labels, ks=(1, 2), ties="optimistic")
-    mean = evaluate(rows, labels, ks=(1, 2), ties="expected")
-    assert (worst.recall_at_1, worst.recall_at_2) == (0.0, 1.0)
-    assert best.recall_at_1 == 1.0
-    assert mean.recall_at_1 == pytest.approx(0.5)
-    assert best.counts["lone"] == 4
-    assert best.counts["tied_queries"] == 8
-    assert best.counts["duplicates"] == 8
+    labels = np.array([[2 * i, 2 * i + 1, 2 * i] for i in range(4)]).ravel()
+    result = evaluate(rows, labels, ks=(1, 2))
+    # the other copy of label 0 is as similar as the negative, which comes first for the third row only
+    assert result.per_query["recall_at_1"].reshape(4, 3)[:, [0, 2]].tolist() == [[0.0, 1.0]] * 4
+    assert result.recall_at_2 == 1.0
+    assert result.counts["no_match"] == 4
+    assert result.counts["tied_queries"] == 8
+    assert result.counts["duplicates"] == 8
 
 
-def test_lone_queries_are_left_out_and_named():
+def test_singletons_are_left_out_and_named():
     rows = np.eye(4, dtype=np.float32) + 0.1
     labels = [0, 0, 1, 2]
     result = evaluate(rows, labels, class_names=["ash", "beech", "cedar"])
     assert result.counts["scored"] == 2
-    assert result.counts["lone"] == 2
-    assert result.counts["lone_classes"] == ["beech", "cedar"]
-    assert "2 of 4 queries have nothing to find (2 classes): left out" in result.notes
-    assert evaluate(rows, labels, lone="miss").recall_at_8 == pytest.approx(result.recall_at_8 / 2)
+    assert result.counts["no_match"] == 2
+    assert result.counts["no_match_classes"] == ["beech", "cedar"]
+    assert "2 of 4 queries have no match in the gallery (2 classes): left out" in result.notes
+    assert evaluate(rows, labels, no_match="miss").recall_at_8 == pytest.approx(result.recall_at_8 / 2)
+
+
+def test_nothing_to_retrieve_has_no_value_and_null_in_json():
+    result = evaluate(np.eye(4), range(4))
+    assert np.isnan(result.recall_at_1)
+    assert result.to_dict(per_class=True)["recall_at_1"] is None
+    json.dumps(result.to_dict(per_class=True), allow_nan=False)
+    assert any("no query has a match" in note for note in result.notes)
+
+
+def test_rows_with_the_ignored_label_are_neither_queries_nor_gallery():
+    """Junk rows that lie in pairs would retrieve each other, and hide the rows of people."""
+    generator = np.random.default_rng(0)
+    people = np.repeat(np.arange(1, 11), 4)
+    rows = generator.normal(size=(11, 6))[people] + generator.normal(size=(40, 6))
+    junk = np.repeat(generator.normal(size=(15, 6)), 2, axis=0)
+    clean = evaluate(rows, people)
+    mixed, labels = np.concatenate([junk, rows]), np.concatenate([np.full(30, -1), people])
+    result = evaluate(mixed, labels, ignore_label=-1)
+    assert result.values == clean.values
+    assert result.counts["ignored"] == {"queries": 30, "gallery": 30}
+    assert result.rows.tolist() == list(range(30, 70))
+    with pytest.raises(
+        ArgumentError, match=r"below 0 in 30 rows \(first: row 0, label -1\).*--ignore-label -1"
+    ):
+        evaluate(mixed, labels)
+    with pytest.raises(ArgumentError, match="every query row has the ignored label"):
+        evaluate(junk, np.full(30, -1), ignore_label=-1)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "<i2", ">i4", ">i8", "u1", "<u8", ">u4"])
+def test_labels_of_every_integer_type_and_byte_order(dtype):
+    rows, labels = np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 5
+    assert evaluate(rows, labels.astype(dtype)).to_dict() == evaluate(rows, labels).to_dict()
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8", "<f2", "i2"])
+def test_embeddings_of_every_byte_order_and_whole_numbers(dtype):
+    rows, labels = np.random.default_rng(0).integers(-5, 5, size=(20, 4)), np.arange(20) % 5
+    assert evaluate(rows.astype(dtype), labels).values == evaluate(rows.astype("f4"), labels).values
+
+
+def test_a_gallery_that_holds_the_queries_is_mentioned():
+    rows, labels = np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 5
+    result = evaluate(rows, labels, gallery_embeddings=rows, gallery_labels=labels)
+    assert result.recall_at_1 == 1.0
+    assert any("20 of 20 queries have an exact copy in the separate gallery" in note for note in result.notes)
+    assert "a separate gallery of 20" in result.summary()
+    assert "each query's own row left out" in evaluate(rows, labels).summary()
 
 
 def test_k_beyond_the_gallery_is_clipped_and_said():
@@ -153,7 +190,7 @@ def test_masks_and_row_numbers_select_queries_and_gallery():
 
 
 def test_reference_values(oracles):
-    """Values checked against another implementation; lone queries count as misses in its Recall@K."""
+    """Values checked against another implementation; queries without a match are misses in its Recall@K."""
     for case in oracles["metrics"]:
         embeddings, labels = np.array(case["embeddings"]), np.array(case["labels"])
         if "queries" in case:
@@ -161,7 +198,9 @@ def test_reference_values(oracles):
             embeddings, labels = np.array(case["queries"]), np.array(case["query_labels"])
         else:
             asked = {}
-        left_out, missed = (evaluate(embeddings, labels, lone=lone, **asked) for lone in ("exclude", "miss"))
+        left_out, missed = (
+            evaluate(embeddings, labels, no_match=word, **asked) for word in ("exclude", "miss")
+        )
         expected = case["expected"]
         for k in (1, 2, 4, 8):
             if f"R@{k}" in expected:
@@ -213,13 +252,13 @@ def test_refusals():
         evaluate(rows, [0] * 4)
     with pytest.raises(ArgumentError, match="labels has dtype float64"):
         evaluate(rows, np.zeros(5))
-    with pytest.raises(ArgumentError, match="did you mean 'expected'"):
-        evaluate(rows, [0] * 5, ties="expect")
+    with pytest.raises(ArgumentError, match="did you mean 'exclude'"):
+        evaluate(rows, [0] * 5, no_match="exclud")
     with pytest.raises(ArgumentError, match="at least one K"):
         evaluate(rows, [0] * 5, ks=(0, 1))
     with pytest.raises(ArgumentError, match="belong together"):
         evaluate(rows, [0] * 5, gallery_embeddings=rows)
-    with pytest.raises(ArgumentError, match="query names row 7 of 5"):
+    with pytest.raises(ArgumentError, match="query has row 7, but there are 5 rows"):
         evaluate(rows, [0] * 5, query=[7])
     with pytest.raises(ArgumentError, match="row twice"):
         evaluate(rows, [0] * 5, query=[1, 1])

@@ -8,11 +8,20 @@ from torch.nn import functional
 from lookalike.errors import FileError
 from lookalike.models import build_embedder
 from lookalike.models.backbones import CAFFE
-from lookalike.models.bn_inception import PLAN, BNInception
+from lookalike.models.bn_inception import PLAN, BNInception, Unit
+
+
+def file_names(network):
+    """Names of the network's tensors in the common weights file."""
+    names = {}
+    for path, unit in network.named_modules():
+        if isinstance(unit, Unit):
+            names |= {f"{path}.convolution": unit.name, f"{path}.norm": f"{unit.name}_bn"}
+    return {key: f"{names[key.rpartition('.')[0]]}.{key.rpartition('.')[2]}" for key in network.state_dict()}
 
 
 def test_names_are_those_of_the_common_weights_file():
-    names = set(BNInception(num_classes=1000).state_dict())
+    names = set(file_names(BNInception()).values())
     for name in (
         "conv1_7x7_s2.weight",
         "conv1_7x7_s2.bias",
@@ -26,51 +35,51 @@ def test_names_are_those_of_the_common_weights_file():
         "inception_4d_pool_proj.weight",
         "inception_4e_3x3.weight",
         "inception_5b_pool_proj_bn.weight",
-        "last_linear.weight",
     ):
         assert name in names
     assert not {"inception_3c_1x1.weight", "inception_4e_pool_proj.weight"} & names
-    assert all(name.count(".") == 1 for name in names), "flat names only"
     convolutions = [name for name in names if name.endswith(".weight") and f"{name[:-7]}_bn.weight" in names]
     assert len(convolutions) == 69
 
 
 def test_shapes_of_maps_at_224():
     network = BNInception().eval()
-    maps, seen = torch.zeros(1, 3, 224, 224), {}
+    maps, seen = torch.zeros(1, 3, 224, 224), []
     with torch.no_grad():
-        for name, stage in network.named_stages():
+        for stage in (network.conv1, network.conv2, *network.blocks):
             maps = stage(maps)
-            seen[name] = tuple(maps.shape[1:])
-    assert seen == {
-        "conv1": (64, 56, 56),
-        "conv2": (192, 28, 28),
-        "inception_3a": (256, 28, 28),
-        "inception_3b": (320, 28, 28),
-        "inception_3c": (576, 14, 14),
-        "inception_4a": (576, 14, 14),
-        "inception_4b": (576, 14, 14),
-        "inception_4c": (608, 14, 14),
-        "inception_4d": (608, 14, 14),
-        "inception_4e": (1056, 7, 7),
-        "inception_5a": (1024, 7, 7),
-        "inception_5b": (1024, 7, 7),
-    }
-    assert sum(p.numel() for p in BNInception(num_classes=1000).parameters()) == 11_295_240
+            seen.append(tuple(maps.shape[1:]))
+    assert seen == [
+        (64, 56, 56),
+        (192, 28, 28),
+        (256, 28, 28),
+        (320, 28, 28),
+        (576, 14, 14),
+        (576, 14, 14),
+        (576, 14, 14),
+        (608, 14, 14),
+        (608, 14, 14),
+        (1056, 7, 7),
+        (1024, 7, 7),
+        (1024, 7, 7),
+    ]
+    assert sum(p.numel() for p in network.parameters()) == 11_295_240 - 1025 * 1000
 
 
 @pytest.mark.parametrize(("size", "side"), [(112, 4), (227, 7), (256, 8), (75, 3)])
 def test_other_input_sizes(size, side):
     with torch.no_grad():
-        maps = BNInception().eval().forward_features(torch.zeros(1, 3, size, size))
+        maps = BNInception().eval()(torch.zeros(1, 3, size, size))
     assert maps.shape == (1, 1024, side, side)
 
 
 def slow_forward(network, x):
     """The same network by the names of its parameters, written out layer by layer."""
 
+    units = {unit.name: unit for unit in network.modules() if isinstance(unit, Unit)}
+
     def unit(x, name, stride=1):
-        convolution, norm = getattr(network, name), getattr(network, f"{name}_bn")
+        convolution, norm = units[name].convolution, units[name].norm
         x = functional.conv2d(
             x, convolution.weight, convolution.bias, stride, padding=convolution.weight.shape[-1] // 2
         )
@@ -113,9 +122,7 @@ def network():
 def test_equals_the_written_out_network(network):
     images = torch.randn(2, 3, 64, 64)
     with torch.no_grad():
-        torch.testing.assert_close(
-            network.forward_features(images), slow_forward(network, images), atol=1e-4, rtol=1e-4
-        )
+        torch.testing.assert_close(network(images), slow_forward(network, images), atol=1e-4, rtol=1e-4)
 
 
 def test_relu_follows_every_batch_norm(network):
@@ -124,10 +131,10 @@ def test_relu_follows_every_batch_norm(network):
     for name, module in network.named_modules():
         if isinstance(module, nn.BatchNorm2d):
             module.register_forward_hook(lambda module, args, output: raw.append(float(output.min())))
-        if isinstance(module, nn.Conv2d) and name != "conv1_7x7_s2":
+        if isinstance(module, nn.Conv2d) and name != "conv1.0.convolution":
             module.register_forward_hook(lambda module, args, output: inputs.append(float(args[0].min())))
     with torch.no_grad():
-        network.forward_features(torch.randn(1, 3, 64, 64))
+        network(torch.randn(1, 3, 64, 64))
     assert len(raw) == 69
     assert max(raw) < 0, "every batch norm gave something for its ReLU to remove"
     assert min(inputs) >= 0, "no convolution after the first ever sees a negative value"
@@ -142,14 +149,20 @@ def test_input_is_bgr_on_the_0_255_scale():
 
 def test_old_files_load(tmp_path):
     """Without counters of batch norm and with batch norm tensors of shape (1, F)."""
-    source = BNInception(num_classes=10)
-    tensors = {name: value for name, value in source.state_dict().items() if not name.endswith("tracked")}
+    source = BNInception()
+    names = file_names(source)
+    tensors = {names[key]: value for key, value in source.state_dict().items() if not key.endswith("tracked")}
     tensors = {name: value[None] if "_bn." in name else value for name, value in tensors.items()}
+    tensors |= {"last_linear.weight": torch.zeros(10, 1024), "last_linear.bias": torch.zeros(10)}
     torch.save(tensors, tmp_path / "bn_inception.pth")
     embedder = build_embedder("bn_inception", weights=tmp_path / "bn_inception.pth", pooling="average")
-    torch.testing.assert_close(embedder.backbone.inception_4e_3x3.weight, source.inception_4e_3x3.weight)
-    torch.testing.assert_close(embedder.backbone.conv2_3x3_bn.running_var, source.conv2_3x3_bn.running_var)
+    loaded = embedder.backbone.state_dict()
+    assert all(
+        torch.equal(loaded[key], value)
+        for key, value in source.state_dict().items()
+        if not key.endswith("tracked")
+    )
     del tensors["inception_5b_1x1.weight"]
     torch.save(tensors, tmp_path / "bn_inception.pth")
-    with pytest.raises(FileError, match=r"1 missing: inception_5b_1x1\.weight"):
+    with pytest.raises(FileError, match=r"1 missing: blocks\.9\.branches\.0\.0\.convolution\.weight"):
         build_embedder("bn_inception", weights=tmp_path / "bn_inception.pth")

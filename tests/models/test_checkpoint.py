@@ -1,6 +1,7 @@
 """Saving and loading: the same vectors, the same fingerprint, and readable refusals."""
 
 import json
+import random
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from torch import nn
 
 from lookalike.errors import FileError
 from lookalike.models import Embedder, EmbedderConfig, build_embedder
+from lookalike.models.backbones import Architecture
 from lookalike.models.checkpoint import fingerprint, load_model, save_model
 from lookalike.preprocessing import Preprocessing
 
@@ -71,11 +73,23 @@ class Tiny(nn.Module):
 
 def test_fingerprint_is_the_same_tomorrow():
     """An index on disk must know its model again, in any process and after any update of this package."""
-    config = EmbedderConfig("tiny", "average", 1, "none", None, True, Preprocessing(), "somewhere", "some")
-    own = fingerprint(Embedder(Tiny(), config, channels=2))
-    assert own == "a0f030e7aba8fe94642e7cab24f60845be1ff1ce5b43fb6e66e6007c6636be84"
-    assert fingerprint(Embedder(Tiny(), replace(config, weights_origin="elsewhere"), channels=2)) == own
-    assert fingerprint(Embedder(Tiny(), replace(config, norm="unit"), channels=2)) != own
+    config = EmbedderConfig(
+        backbone="tiny",
+        architecture=Architecture("tiny"),
+        channels=2,
+        pooling="average",
+        k=1,
+        norm="none",
+        embedding_dim=None,
+        bias=True,
+        preprocessing=Preprocessing(),
+        weights_origin="somewhere",
+        weights_license="some",
+    )
+    own = fingerprint(Embedder(Tiny(), config))
+    assert own == "17c53c85454e04517294eb0cf890f157942c0cf1b1bb5b0ef330f796300fb121"
+    assert fingerprint(Embedder(Tiny(), replace(config, weights_origin="elsewhere"))) == own
+    assert fingerprint(Embedder(Tiny(), replace(config, norm="unit"))) != own
 
 
 def test_an_interrupted_save_leaves_the_older_model_whole(tmp_path, monkeypatch):
@@ -107,9 +121,69 @@ def test_readable_refusals(tmp_path):
     save_file({"a": torch.zeros(1)}, file)
     with pytest.raises(FileError, match="not saved by this package"):
         load_model(tmp_path)
-    save_file({"a": torch.zeros(1)}, file, metadata={"config": '{"format": 99}'})
-    with pytest.raises(FileError, match="format 99"):
+
+
+@pytest.mark.parametrize(("number", "advice"), [(99, "update lookalike"), (1, "train the model again")])
+def test_a_format_of_another_version_is_refused(tmp_path, number, advice):
+    file = tmp_path / "model.safetensors"
+    save_file({"a": torch.zeros(1)}, file, metadata={"config": json.dumps({"format": number})})
+    with pytest.raises(FileError, match=f"has format {number}, this version reads format 2; {advice}"):
         load_model(tmp_path)
+
+
+LIES = {
+    "an embedding wider than the file": ({"embedding_dim": 10**9}, "projection.bias is"),
+    "a backbone of another size": (
+        {"architecture": {"name": "resnet50", "arguments": {}}},
+        "does not fit backbone",
+    ),
+    "a name of the hub": ({"architecture": {"name": "hf-hub:a/b", "arguments": {}}}, "not a plain timm name"),
+    "a name that does not exist": (
+        {"architecture": {"name": "../../etc", "arguments": {}}},
+        "unknown backbone",
+    ),
+    "an argument that names a file": (
+        {"architecture": {"name": "resnet18", "arguments": {"checkpoint_path": "/etc/passwd"}}},
+        "checkpoint_path",
+    ),
+    "a huge image": ({"preprocessing": {"size": 10**7, "resize": 10**7}}, "image size of 10000000"),
+    "no preprocessing": ({"preprocessing": 3}, "not those of an embedder"),
+    "a number for a name": ({"pooling": 7}, "'pooling' is not a text"),
+    "a negative width": ({"channels": -1}, "'channels' is -1"),
+    "an unknown setting": ({"run_me": "os.system"}, "not those of an embedder"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_configuration_that_lies_is_one_line_and_takes_no_memory(tmp_path, lie):
+    changes, said = LIES[lie]
+    embedder = small()
+    save_model(tmp_path, embedder)
+    config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    config["embedder"] |= changes
+    save_file(embedder.state_dict(), tmp_path / "model.safetensors", metadata={"config": json.dumps(config)})
+    with pytest.raises(FileError, match=said) as caught:
+        load_model(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_damaged_file_is_one_line(tmp_path, seed):
+    """A few bytes of the header or the weights changed, or the file cut short."""
+    save_model(tmp_path, small(embedding_dim=2))
+    file = tmp_path / "model.safetensors"
+    content, chance = bytearray(file.read_bytes()), random.Random(seed)
+    header = 8 + int.from_bytes(content[:8], "little")
+    if seed % 3 == 0:
+        del content[chance.randrange(len(content)) :]
+    else:
+        for _ in range(3):
+            place = chance.randrange(header if seed % 3 == 1 else len(content))
+            content[place] ^= 1 << chance.randrange(8)
+    file.write_bytes(content)
+    with pytest.raises(FileError) as caught:
+        load_model(tmp_path)
+    assert "\n" not in str(caught.value)
 
 
 def test_weights_of_a_saved_model_start_another(tmp_path):

@@ -58,7 +58,7 @@ def test_one_seed_one_network_and_the_global_random_state_stays():
 
 def test_the_input_size_can_be_set():
     own = build_embedder("resnet18", weights="none").preprocessing
-    assert (own.size, own.resize) == (224, 256)
+    assert (own.size, own.resize) == (224, 235)
     assert (small().preprocessing.size, small().preprocessing.resize) == (64, 64)
     papers = small(size=227, resize=256).preprocessing
     assert (papers.size, papers.resize) == (227, 256)

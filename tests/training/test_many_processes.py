@@ -62,14 +62,14 @@ import os
 from lookalike.training import loop
 from lookalike.__main__ import main
 
-step = loop._step
+step = loop.Learner.backward
 
-def fails(*arguments):
+def fails(*arguments, **keywords):
     if os.environ["LOCAL_RANK"] == "1":
         raise MemoryError("too little")
-    return step(*arguments)
+    return step(*arguments, **keywords)
 
-loop._step = fails
+loop.Learner.backward = fails
 main()
 """
 

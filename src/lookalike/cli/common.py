@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stand
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="A setting, such as loss.scale=16; may be repeated. See: lookalike show settings"
+        "--set", help="A setting, such as loss.scale=16; may be repeated. See: lookalike list settings"
     ),
 ]
 RunArgument = Annotated[Path, typer.Argument(help="A run directory, as `lookalike train` leaves it.")]
@@ -27,7 +28,26 @@ DataArgument = Annotated[
     ),
 ]
 
-PERCENT = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "mrr")
+Layout = Annotated[
+    str | None,
+    typer.Option(
+        help="Insist on a layout (see `lookalike list datasets`), or `folder`: class folders, whatever else is there."
+    ),
+]
+Verify = Annotated[
+    bool,
+    typer.Option("--verify/--no-verify", help="Check published counts and that all listed files are there."),
+]
+IgnoreLabel = Annotated[
+    list[str] | None,
+    typer.Option("--ignore-label", help="Leave out table rows with this label, such as --ignore-label=-1."),
+]
+OnBadFile = Annotated[
+    str,
+    typer.Option(
+        "--on-bad-file", help="skip: leave out images that cannot be decoded and name them; fail: stop."
+    ),
+]
 
 
 def make_progress(quiet: bool = False) -> Progress:
@@ -37,28 +57,37 @@ def make_progress(quiet: bool = False) -> Progress:
     return BarProgress() if sys.stderr.isatty() else LineProgress()
 
 
+def print_notes(notes: Iterable[str]) -> None:
+    """What reading the data found that a person should know, on standard error."""
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+
+
 def print_json(value: Any) -> None:
-    """A result on standard output."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    """A result on standard output; numbers that are not finite have to be None."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=str, allow_nan=False))
 
 
 def print_rows(header: list[str], rows: list[list[str]]) -> None:
-    """Aligned columns on standard output, first column left, the others right."""
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    for row in [header, *rows]:
-        cells = [
-            cell.ljust(w) if i == 0 else cell.rjust(w)
-            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        print("  ".join(cells).rstrip())
+    """Aligned columns on standard output: numbers to the right, text to the left, and nothing cut off."""
+    columns = list(zip(header, *rows, strict=True))
+    aligned = []
+    for column in columns:
+        width = max(map(len, column))
+        right = all(_is_number(cell) for cell in column[1:])
+        aligned.append([cell.rjust(width) if right else cell.ljust(width) for cell in column])
+    for line in zip(*aligned, strict=True):
+        print("  ".join(line).rstrip())
 
 
-def percent_rows(columns: dict[str, dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """A table with a row a metric and a column a measurement, in percent."""
-    known = [key for key in PERCENT if any(key in values for values in columns.values())]
-    rows = [[key] + [_percent(values.get(key)) for values in columns.values()] for key in known]
+def _is_number(cell: str) -> bool:
+    return cell == "-" or cell.replace(",", "").replace(".", "").lstrip("+-").isdigit()
+
+
+def metric_rows(columns: dict[str, dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """A table with one row per metric and one column per measurement, in percent."""
+    from lookalike.evaluation.metrics import format_value, table_keys
+
+    keys = table_keys(key for values in columns.values() for key in values)
+    rows = [[key, *(format_value(key, values.get(key)) for values in columns.values())] for key in keys]
     return ["percent", *columns], rows
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.2f}"

@@ -1,11 +1,28 @@
 """The noun `data`: add data sets under a name, list them, check them, split them."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lookalike.cli.common import DataArgument, Json, Quiet, make_progress, print_json, print_rows
+from lookalike.cli.common import (
+    DataArgument,
+    Device,
+    IgnoreLabel,
+    Json,
+    Layout,
+    Quiet,
+    Verify,
+    make_progress,
+    print_json,
+    print_notes,
+    print_rows,
+)
+from lookalike.utils.progress import Progress
+
+if TYPE_CHECKING:
+    from lookalike.data.data_report import DataReport
+    from lookalike.data.dataset import LabeledImages
 
 app = typer.Typer(
     help="Data sets: add under a name, list, check, split.",
@@ -60,61 +77,145 @@ def add(
         print(f"{name}: {entry.images:,} images, {entry.classes:,} classes, in {entry.path}")
 
 
-@app.command("check", epilog="Example: lookalike data check photos")
+@app.command("check", epilog="Example: lookalike data check photos --html check.html")
 def check(
     data: DataArgument,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Write a table (CSV, Parquet, JSON lines) without the harmful images."),
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with thumbnails of everything found.")
     ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 when something harmful is found.")
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a table (CSV, Parquet, JSON lines) without the images that have an error, and next to it "
+            "NAME.removed.csv with one reason per image left out."
+        ),
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Another data set; report images that are also in it.")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="A run directory; report likely mislabeled images and outliers by its embeddings."),
+    ] = None,
+    join_labels: Annotated[
+        bool,
+        typer.Option("--join-labels", help="Join class names that differ only in case, spaces or zeros."),
     ] = False,
+    layout: Layout = None,
+    verify: Verify = True,
+    ignore_label: IgnoreLabel = None,
+    device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Read every file: broken images, duplicates, wrong labels, leaks between the split, tiny classes."""
+    """Decode every file and report broken, blank and repeated images, wrong labels, leaks and odd formats.
+
+    Exit code 1 when something was found that spoils training or scores. Images without labels are checked too.
+    """
+    from lookalike.data.labels import join_labels as join
     from lookalike.data.read import read
-    from lookalike.data.readers.tables import write_table
     from lookalike.data.validate import check_data, without
 
-    table = read(data)
-    report = check_data(table, progress=make_progress(quiet))
+    progress = make_progress(quiet)
+    options: dict[str, Any] = {"layout": layout, "verify": verify, "ignore_labels": ignore_label or ()}
+    table = read(data, labeled=False, **options)
+    table = join(table) if join_labels else table
+    other = None if against is None else read(against, labeled=False, verify=verify)
+    report = check_data(table, against=other, progress=progress)
+    if model is not None:
+        report = _with_model(report, table, model, device, progress)
+    if write is not None:
+        write_clean(write, table, without(table, report), report.reasons)
+    if html is not None:
+        from lookalike.reporting.data_page import write_data_page
+
+        write_data_page(html, table, report)
     if json:
         print_json(report.to_dict())
     else:
         print("\n".join(report.lines()))
-    if out is not None:
-        write_table(without(table, report), out)
-    if strict and not report.clean:
+    if not report.clean:
         raise typer.Exit(1)
+
+
+def write_clean(file: Path, table: "LabeledImages", clean: "LabeledImages", reasons: dict[str, str]) -> None:
+    """Writes the clean table, and what was removed with a reason per row where something was."""
+    from lookalike.data.readers.tables import write_removed, write_table
+
+    write_table(clean, file)
+    removed = file.with_name(f"{file.stem}.removed.csv")
+    removed.unlink(missing_ok=True)
+    if reasons:
+        rows = [row for row, path in enumerate(table.paths) if path in reasons]
+        write_removed(table.rows(rows), removed, [reasons[table.paths[row]] for row in rows])
+
+
+def _with_model(
+    report: "DataReport", table: "LabeledImages", model: Path, device: str, progress: Progress
+) -> "DataReport":
+    """The report with what the embeddings of a run's model say."""
+    from lookalike.data.screen import drop_unreadable
+    from lookalike.embedding import embed
+    from lookalike.evaluation.label_quality import judge_labels
+    from lookalike.models.checkpoint import load_model
+    from lookalike.reporting.label_findings import label_findings
+    from lookalike.utils.device import pick_device
+
+    readable, _ = drop_unreadable(table)
+    embedder, _ = load_model(model)
+    place = pick_device(device)
+    embeddings = embed(embedder.to(place), readable, device=place, progress=progress)
+    return report.plus(*label_findings(readable, judge_labels(embeddings.matrix, embeddings.labels)))
 
 
 @app.command("split", epilog="Example: lookalike data split photos --out split.csv")
 def split(
     data: DataArgument,
     out: Annotated[
-        Path | None, typer.Option(help="Write label,split; beside the images as split.csv it counts.")
+        Path | None,
+        typer.Option(
+            help="Write label,split; saved as split.csv in the image folder it is used as the split."
+        ),
     ] = None,
     test_fraction: Annotated[
-        float, typer.Option(help="Share of the classes that test, where the data names none.")
-    ] = 0.2,
+        float | None, typer.Option(help="Fraction of classes in the test split. Default: as `train` does.")
+    ] = None,
     validation_fraction: Annotated[
-        float, typer.Option(help="Share of the other classes that validate.")
-    ] = 0.15,
-    seed: Annotated[int, typer.Option(help="Chooses the classes; the same on every machine.")] = 0,
-    source: Annotated[str, typer.Option(help="auto, named (the data's own) or hold_out.")] = "auto",
+        float | None,
+        typer.Option(help="Fraction of the other classes in the validation split. Default: as `train` does."),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Chooses the classes, the same on every machine. Default: as `train` does."),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            help="auto, named (require the data's own split) or hold_out (ignore it). Default: auto."
+        ),
+    ] = None,
+    layout: Layout = None,
+    verify: Verify = True,
+    ignore_label: IgnoreLabel = None,
     json: Json = False,
 ) -> None:
-    """Show which classes train, validate and test, with a digest that tells two splits apart."""
+    """Show which classes train, validate and test in `lookalike train`, with a digest that identifies the split."""
+    from lookalike.config.experiment import Experiment
     from lookalike.data.read import read
     from lookalike.data.readers.split_files import write_split_file
-    from lookalike.data.splits import three_way_split
 
-    table = read(data)
-    split = three_way_split(
-        table, test_fraction=test_fraction, validation_fraction=validation_fraction, seed=seed, source=source
+    given = {
+        "data.test_fraction": test_fraction,
+        "data.validation_fraction": validation_fraction,
+        "data.split": source,
+        "seed": seed,
+    }
+    experiment = Experiment().override(
+        f"{name}={value}" for name, value in given.items() if value is not None
     )
+    table = read(data, layout=layout, verify=verify, ignore_labels=ignore_label or ())
+    print_notes(table.notes)
+    split = experiment.split(table)
     tables = {"train": split.train, "validation": split.validation, "test": split.test}
     if out is not None:
         write_split_file(out, tables)
@@ -123,7 +224,7 @@ def split(
         print_json({**counts, "source": split.source, "digest": split.digest()})
         return
     print_rows(
-        ["part", "images", "classes"],
+        ["split", "images", "classes"],
         [[n, f"{c['images']:,}", f"{c['classes']:,}"] for n, c in counts.items()],
     )
     print(f"test classes: {split.source}\ndigest: {split.digest()}")

@@ -1,24 +1,29 @@
-"""lookalike evaluate: a run on images, or anybody's vectors."""
+"""lookalike evaluate: retrieval metrics of a run, or of embeddings in files."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from lookalike.cli.common import Device, Json, Quiet, make_progress, percent_rows, print_json, print_rows
+from lookalike.cli.common import Device, Json, Quiet, make_progress, metric_rows, print_json, print_rows
 
-Run = Annotated[Path | None, typer.Argument(help="A run directory; leave out with --embeddings.")]
-Data = Annotated[str | None, typer.Argument(help="What to measure on; default: the run's own test classes.")]
-File = Annotated[Path | None, typer.Option(help="Vectors: .npy, .npz or .parquet.")]
+Run = Annotated[Path | None, typer.Argument(help="A run directory; leave it out with --embeddings.")]
+Data = Annotated[str | None, typer.Argument(help="Images to evaluate on; default: the run's test classes.")]
+File = Annotated[Path | None, typer.Option(help="Embeddings: .npy, .npz or .parquet.")]
 Labels = Annotated[Path | None, typer.Option(help="Their labels: .npy, or in the same .npz or .parquet.")]
-GalleryFile = Annotated[Path | None, typer.Option(help="Vectors to find, where they are not the queries.")]
-GalleryLabels = Annotated[Path | None, typer.Option(help="Their labels.")]
-Ks = Annotated[str, typer.Option(help="The K of Recall@K, separated by commas.")]
-Similarity = Annotated[str, typer.Option(help="cosine, dot or euclidean.")]
-Ties = Annotated[
-    str, typer.Option(help="Order of equally similar images: index, optimistic, pessimistic, expected.")
+GalleryFile = Annotated[
+    Path | None,
+    typer.Option(help="Embeddings of a separate gallery; default: each query against all others."),
 ]
-Lone = Annotated[str, typer.Option(help="Queries with nothing to find: exclude, or miss.")]
+GalleryLabels = Annotated[Path | None, typer.Option(help="Labels of the gallery.")]
+Ks = Annotated[str | None, typer.Option(help="The K of Recall@K, separated by commas; default: 1,2,4,8.")]
+Similarity = Annotated[str, typer.Option(help="cosine, dot or euclidean.")]
+NoMatch = Annotated[
+    str, typer.Option(help="Queries without a match in the gallery: exclude from the mean, or count as miss.")
+]
+IgnoreLabel = Annotated[
+    int | None, typer.Option(help="Leave out the rows with this label (junk, often -1), and count them.")
+]
 Save = Annotated[
     Path | None, typer.Option(help="Also write FILE.json and FILE.npz, which `lookalike compare` reads.")
 ]
@@ -26,7 +31,7 @@ Clusters = Annotated[bool, typer.Option("--clustering", help="Also NMI and AMI, 
 
 
 def add(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Registers the command."""
     app.command("evaluate", epilog="Example: lookalike evaluate runs/photos photos --json")(evaluate)
 
 
@@ -37,27 +42,29 @@ def evaluate(
     labels: Labels = None,
     gallery_embeddings: GalleryFile = None,
     gallery_labels: GalleryLabels = None,
-    ks: Ks = "1,2,4,8",
+    ks: Ks = None,
     similarity: Similarity = "cosine",
-    ties: Ties = "index",
-    lone: Lone = "exclude",
+    no_match: NoMatch = "exclude",
+    ignore_label: IgnoreLabel = None,
     clustering: Clusters = False,
     save: Save = None,
     device: Device = "auto",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure retrieval: how often, and how well, an image finds its own class among the others."""
+    """Compute retrieval metrics (Recall@K, MAP@R, R-precision, MRR) of a run, or of embeddings in files."""
     from lookalike.errors import ArgumentError
 
-    try:
-        numbers = tuple(int(k) for k in ks.split(","))
-    except ValueError as error:
-        raise ArgumentError(f"--ks is '{ks}'; expected whole numbers such as 1,2,4,8") from error
-    options: dict[str, Any] = {"ks": numbers, "similarity": similarity, "clustering": clustering}
-    options |= {"ties": ties, "lone": lone}
+    options: dict[str, Any] = {
+        "similarity": similarity,
+        "no_match": no_match,
+        "ignore_label": ignore_label,
+        "clustering": clustering,
+    }
+    if ks is not None:
+        options["ks"] = _whole_numbers(ks)
     if (run is None) == (embeddings is None):
-        raise ArgumentError("name a run directory, or vectors with --embeddings FILE (and --labels FILE)")
+        raise ArgumentError("name a run directory, or give --embeddings FILE (and --labels FILE)")
     if embeddings is not None:
         from lookalike.evaluation.files import evaluate_files
 
@@ -73,5 +80,14 @@ def evaluate(
     if json:
         print_json(result.to_dict())
         return
-    print_rows(*percent_rows({"all queries": result.to_dict()}))
+    print_rows(*metric_rows({"mean over queries": result.values, "mean over classes": result.class_average}))
     print(result.summary())
+
+
+def _whole_numbers(ks: str) -> tuple[int, ...]:
+    from lookalike.errors import ArgumentError
+
+    try:
+        return tuple(int(k) for k in ks.split(","))
+    except ValueError as error:
+        raise ArgumentError(f"--ks is '{ks}'; expected whole numbers such as 1,2,4,8") from error

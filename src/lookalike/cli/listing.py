@@ -1,32 +1,17 @@
-"""lookalike list: what can be named."""
+"""lookalike list: everything that can be named in a command or a setting."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from lookalike.cli.common import Json, print_json, print_rows
 
-Kind = Annotated[str, typer.Argument(help="losses, backbones or datasets.")]
+Rows = list[dict[str, Any]]
+"""One dict per line of a table; all have the same keys."""
 
 
-def add(app: typer.Typer) -> None:
-    """Adds the verb."""
-    app.command("list", epilog="Example: lookalike list losses")(listing)
-
-
-def listing(kind: Kind, json: Json = False) -> None:
-    """List the losses, backbones or data sets that are known by name."""
-    from lookalike.utils.validation import look_up
-
-    rows = look_up({"losses": _losses, "backbones": _backbones, "datasets": _datasets}, kind, "list")()
-    if json:
-        print_json(rows)
-        return
-    header = list(rows[0])
-    print_rows(header, [[str(row[name]) for name in header] for row in rows])
-
-
-def _losses() -> list[dict[str, Any]]:
+def _losses() -> Rows:
     from lookalike.config.experiment import loss_arguments
     from lookalike.losses import LOSSES
 
@@ -40,24 +25,59 @@ def _losses() -> list[dict[str, Any]]:
     ]
 
 
-def _backbones() -> list[dict[str, Any]]:
-    from lookalike.models.backbones import BACKBONES
+def _backbones() -> Rows:
+    from lookalike.models.recommended import recommended
 
-    return [
-        {
-            "backbone": name,
-            "source": entry.source,
-            "px": entry.preprocessing.size,
-            "channels": entry.channels,
-            "weights": entry.weights,
-            "license": entry.license,
-            "note": entry.note,
-        }
-        for name, entry in BACKBONES.items()
-    ]
+    return recommended()
 
 
-def _datasets() -> list[dict[str, Any]]:
+def _datasets() -> Rows:
     from lookalike.data.registry import known_datasets
 
     return known_datasets()
+
+
+def _metrics() -> Rows:
+    from lookalike.evaluation.metrics import METRICS
+
+    return [{"metric": name, "formula": entry.formula} for name, entry in METRICS.items()]
+
+
+def _settings() -> Rows:
+    from lookalike.config.experiment import setting_facts
+
+    return [{"setting": name, "default": default, "meaning": text} for name, default, text in setting_facts()]
+
+
+def _studies() -> Rows:
+    from lookalike.studies import STUDIES
+
+    return [{"study": study.id, "rows": len(study.rows), "title": study.title} for study in STUDIES.values()]
+
+
+KINDS: dict[str, Callable[[], Rows]] = {
+    "losses": _losses,
+    "backbones": _backbones,
+    "datasets": _datasets,
+    "metrics": _metrics,
+    "settings": _settings,
+    "studies": _studies,
+}
+
+Kind = Annotated[str, typer.Argument(help=f"{', '.join(KINDS)}.")]
+
+
+def add(app: typer.Typer) -> None:
+    """Registers the command."""
+    app.command("list", epilog="Example: lookalike list losses")(listing)
+
+
+def listing(kind: Kind, json: Json = False) -> None:
+    """List everything of one kind that has a name, with what it is."""
+    from lookalike.utils.validation import look_up
+
+    rows = look_up(KINDS, kind, "list")()
+    if json:
+        print_json(rows)
+    else:
+        print_rows([*rows[0]], [[str(value) for value in row.values()] for row in rows])

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import Json, percent_rows, print_json, print_rows
+from lookalike.cli.common import Json, metric_rows, print_json, print_rows
 
 What = Annotated[str, typer.Argument(help="A run directory, or the word settings.")]
 
@@ -32,7 +32,7 @@ def show(what: What, json: Json = False) -> None:
         "test start": "test_start",
         "test": "test",
     }
-    print_rows(*percent_rows({title: result[key] for title, key in columns.items()}))
+    print_rows(*metric_rows({title: result[key] for title, key in columns.items()}))
     chosen = result["selected"]
     print(f"{result['loss']}, {result['mode']}, on {result['data']['name']}, seed {result['seed']}")
     print(

@@ -1,5 +1,6 @@
 """lookalike study: the papers' tables and figures."""
 
+import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,12 +16,13 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(help="A study, paper/name, as `lookalike study list` prints it.")]
+WIDTH = 100
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of all studies' runs and tables.")]
 
 
 @app.command("list", epilog="Example: lookalike study list")
 def list_studies(json: Json = False) -> None:
-    """List every study, one paper/name a line."""
+    """List every study: paper/name and title."""
     from lookalike.studies import STUDIES
 
     if json:
@@ -28,25 +30,26 @@ def list_studies(json: Json = False) -> None:
             [{"study": study.id, "title": study.title, "rows": len(study.rows)} for study in STUDIES.values()]
         )
         return
-    for name in STUDIES:
-        print(name)
+    width = max(map(len, STUDIES))
+    for study in STUDIES.values():
+        print(f"{study.id:{width}}  {study.title}")
 
 
 @app.command("show", epilog="Example: lookalike study show proxynca_pp/table7")
 def show(study: Name, json: Json = False) -> None:
-    """Show a study: its rows, what differs in each, and the published numbers with their sources."""
+    """Show a study: how each system is trained, what differs in each row, and the published numbers."""
     from lookalike.studies import find_study
-    from lookalike.studies.render import describe, described_rows
+    from lookalike.studies.show import row_cells, study_text, study_tree
 
     found = find_study(study)
     if json:
-        print_json(describe(found))
+        print_json(study_tree(found))
         return
-    print(f"{found.id}: {found.title}\nsource: {found.source}")
-    if found.note:
-        print(f"note: {found.note}")
+    for line in study_text(found).splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        print(textwrap.fill(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False) if line else "")
     print()
-    _print_left(*described_rows(found))
+    _print_left(*row_cells(found))
 
 
 @app.command("run", epilog="Example: lookalike study run proxynca_pp/table7 --smoke --seeds 1 --out studies")
@@ -67,19 +70,28 @@ def run(
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="Runs of each row. Default 5; 10 with protocol folds; 1 with --smoke."),
+        typer.Option(min=1, help="Runs per row. Default 5; 10 with protocol folds; 1 with --smoke."),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(help="Start no run after this time, such as 90s, 10m or 2h.")
     ] = None,
-    protocol: Annotated[str, typer.Option(help="held_out, papers, two_stage or folds.")] = "held_out",
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="held_out, papers, two_stage or folds, instead of each row's own."),
+    ] = None,
     mode: Annotated[
-        str | None, typer.Option(help="frozen, partial or finetune instead of the paper's, at our rates.")
+        str | None,
+        typer.Option(help="frozen, partial or finetune, with this project's default learning rates."),
     ] = None,
     backbone: Annotated[str | None, typer.Option(help="Another network, with its usual weights.")] = None,
     settings: Set = None,
-    trials: Annotated[int, typer.Option(min=1, help="Settings that protocol folds tries.")] = 50,
-    smoke: Annotated[bool, typer.Option("--smoke", help="Toy size on built-in images: does it run?")] = False,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Settings that protocol folds tries, instead of the row's own.")
+    ] = None,
+    sampler: Annotated[
+        str, typer.Option(help="How protocol folds proposes settings: gp (Bayesian optimization) or tpe.")
+    ] = "gp",
+    smoke: Annotated[bool, typer.Option("--smoke", help="Smoke test: toy size on built-in images.")] = False,
     keep_models: Annotated[
         bool, typer.Option("--keep-models", help="Keep the weights of every run.")
     ] = False,
@@ -88,38 +100,41 @@ def run(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a study, going on where an earlier run stopped, and print its table.
+    """Run a study, resuming where an earlier run stopped, and print its table.
 
-    Several processes can work on the same --out folder. Where data, network or settings are not the paper's,
-    the title says so and published numbers are set apart.
+    Several processes can work on the same --out folder. Where data, network, settings or protocol are not the
+    paper's, the row is not comparable, and published numbers are set apart.
     """
     progress = make_progress(quiet)
     progress.say("loading ...")
     from lookalike.studies import find_study
     from lookalike.studies.adapt import Adaptation
     from lookalike.studies.datasets import Images
-    from lookalike.studies.render import write_table
+    from lookalike.studies.protocols.hyperparameter_search import SAMPLERS
+    from lookalike.studies.render import write_tables
     from lookalike.studies.run import Options, run_study
     from lookalike.utils.validation import check_choice
 
     found = find_study(study)
     if mode is not None:
         check_choice("--mode", mode, ("frozen", "partial", "finetune"))
+    check_choice("--sampler", sampler, SAMPLERS)
     options = Options(
         out=out,
         images=Images(data, dataset, smoke=smoke),
         adaptation=Adaptation(backbone, mode, tuple(settings or ()), smoke),
         rows=tuple(name for given in rows or () for name in given.split(",")),
-        seeds=seeds or (1 if smoke else 10 if protocol == "folds" else 5),
+        seeds=1 if smoke and seeds is None else seeds,
         protocol=protocol,
-        trials=min(trials, 2) if smoke else trials,
+        trials=2 if smoke and trials is None else trials,
+        sampler=sampler,
         budget_seconds=None if budget is None else _seconds(budget),
         keep_models=keep_models,
         device=device,
         progress=progress,
     )
     done = run_study(found, options)
-    table = write_table(found, done.folder, out)
+    table = next((one for one in write_tables(found, out) if one.conditions == done.conditions), None)
     for name, why in done.skipped.items():
         progress.say(f"not run: {name}: {why}")
     for label, why in done.failed.items():
@@ -128,23 +143,23 @@ def run(
         progress.say(f"in progress in another process: {', '.join(done.elsewhere)}")
     if done.out_of_time:
         progress.say(f"the budget of {budget} is used up; the same command goes on")
-    _print_table(table, json)
-    progress.say(f"written: {done.folder}/table.html, .md, .json")
+    if table is not None:
+        _print_table(table, json)
+        progress.say(f"written: {done.folder}/table.html, .md, .json")
     if done.failed:
         raise typer.Exit(1)
 
 
 @app.command("table", epilog="Example: lookalike study table proxynca_pp/table7 --out studies")
 def table(study: Name, out: Out = Path("studies"), json: Json = False) -> None:
-    """Print the tables of a study out of whatever has been run, one for each way it was run."""
+    """Print the tables of a study out of whatever has been run, one for each set of conditions."""
     from lookalike.errors import FileError
     from lookalike.studies import find_study
-    from lookalike.studies.plan import plans_of
-    from lookalike.studies.render import write_table
+    from lookalike.studies.render import write_tables
     from lookalike.studies.table import as_tree
 
     found = find_study(study)
-    tables = [write_table(found, folder, out) for folder in plans_of(out, found)]
+    tables = write_tables(found, out)
     if not tables:
         raise FileError(
             f"nothing of {study} has been run into '{out}'; run it with: lookalike study run {study}"

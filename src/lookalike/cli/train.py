@@ -12,7 +12,7 @@ from lookalike.cli.common import (
     Quiet,
     Set,
     make_progress,
-    percent_rows,
+    metric_rows,
     print_json,
     print_rows,
 )
@@ -92,7 +92,7 @@ def train(
         return
     result = done.result
     print_rows(
-        *percent_rows(
+        *metric_rows(
             {
                 "validation start": result["start"],
                 "validation": result["validation"],

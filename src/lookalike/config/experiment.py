@@ -9,10 +9,10 @@ import inspect
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lookalike.config.schema import (
     BatchSettings,
@@ -26,31 +26,32 @@ from lookalike.data.dataset import LabeledImages
 from lookalike.data.splits import Split, three_way_split
 from lookalike.errors import ArgumentError, FileError, UnknownNameError
 from lookalike.losses import LOSSES
+from lookalike.utils.io import write_text
 from lookalike.utils.validation import look_up, near_miss
 
+VERSION = 2
+"""Raised whenever a setting is renamed or removed."""
+
 MODE_DEFAULTS: dict[str, dict[str, Any]] = {
-    "frozen": {"epochs": 30, "patience": 30, "warmup_epochs": 0}
-    | {"lr": 1e-4, "head_lr": 3e-3, "proxy_lr": 3e-2},
-    "partial": {"epochs": 6, "patience": 6, "warmup_epochs": 0}
-    | {"lr": 3e-4, "head_lr": 3e-4, "proxy_lr": 3e-2},
-    "finetune": {"epochs": 20, "patience": 20, "warmup_epochs": 1}
-    | {"lr": 1e-4, "head_lr": 1e-4, "proxy_lr": 1e-2},
+    "frozen": {"epochs": 30, "warmup_epochs": 0, "lr": 1e-4, "head_lr": 3e-3, "proxy_lr": 3e-2},
+    "partial": {"epochs": 6, "warmup_epochs": 0, "lr": 3e-4, "head_lr": 3e-4, "proxy_lr": 3e-2},
+    "finetune": {"epochs": 20, "warmup_epochs": 1, "lr": 1e-4, "head_lr": 1e-4, "proxy_lr": 1e-2},
 }
-"""What a None in `train` becomes, by mode; chosen on validation classes (docs/results.md)."""
+"""What a None in `train` becomes, by mode; chosen on validation classes."""
 
 
 NETWORK: dict[str, tuple[str, ...]] = {
     "model": ("backbone", "weights", "pooling", "pooling_k", "norm", "embedding_dim", "start"),
     "data": ("image_size", "resize"),
 }
-"""The settings that make the untrained network; a run that goes on from another one has those of that one."""
+"""The settings that make the untrained network; a run that starts from another run's model has those of that run."""
 
 
 class Experiment(Settings):
     """All settings of a run."""
 
-    version: int = 1
-    seed: int = 0
+    version: int = Field(VERSION, description="format of this file")
+    seed: int = Field(0, ge=0, lt=2**32, description="of everything random")
     data: DataSettings = DataSettings()
     model: ModelSettings = ModelSettings()
     loss: LossSettings = LossSettings()
@@ -71,28 +72,32 @@ class Experiment(Settings):
                 raise ArgumentError(
                     f"'{assignment}' is not a setting; write NAME=VALUE, such as loss.scale=16"
                 )
-            _assign(known, chosen, place.strip(), _value(text))
+            _assign(known, chosen, place.strip(), _value(text, place.strip()))
         return _parse(chosen, "the settings")
 
-    def resolve(self, *, gpu: bool, short_side: int, backbone_size: int, images: int) -> "Experiment":
+    def resolve(
+        self, *, gpu: bool, short_side: int, backbone_size: int, patch: int = 1, images: int
+    ) -> "Experiment":
         """This experiment with every None filled that depends on the device, the mode or the images.
 
         Args:
-            image_size: median short side of the images, pixels.
+            gpu: whether training runs on an accelerator.
+            short_side: median short side of the images, pixels.
             backbone_size: the side that the backbone was trained at, pixels.
+            patch: the size of an image must be a multiple of this many pixels.
             images: number of training images; a closed-form start has no more directions than these.
         """
         mode = self.train.mode or ("finetune" if gpu else "partial")
         train = {"mode": mode, "precision": "bf16-mixed" if gpu else "32-true", **MODE_DEFAULTS[mode]}
         train |= {key: value for key, value in self.train.model_dump().items() if value is not None}
-        size = self.data.image_size or _input_size(short_side, backbone_size, gpu=gpu)
+        size = self.data.image_size or _input_size(short_side, backbone_size, patch, gpu=gpu)
         data = self.data.model_dump() | {"image_size": size, "resize": self.data.resize or size}
         dim = self.model.embedding_dim or min(512, 2 ** int(math.log2(max(2, images // 2))))
         model = self.model.model_dump() | {"embedding_dim": dim}
         return _parse(self.model_dump() | {"train": train, "data": data, "model": model}, "the settings")
 
     def with_network_of(self, earlier: "Experiment") -> "Experiment":
-        """This experiment on the network of an earlier run, whose model training goes on from.
+        """This experiment with the network of an earlier run, whose model training starts from.
 
         Raises:
             ArgumentError: a setting of the network was chosen here, and is another one there.
@@ -104,8 +109,8 @@ class Experiment(Settings):
                 value, kept = getattr(mine, name), getattr(theirs, name)
                 if name in mine.model_fields_set and value != kept:
                     raise ArgumentError(
-                        f"{part}.{name} is {value}, but the run that training goes on from has {kept}; leave the "
-                        "setting out, or train anew"
+                        f"{part}.{name} is {value}, but the run that training starts from has {kept}; drop the "
+                        "setting or train from scratch"
                     )
                 tree[part][name] = kept
         return _parse(tree, "the settings")
@@ -120,19 +125,32 @@ class Experiment(Settings):
             source=self.data.split,
         )
 
-    def check(self) -> "Experiment":
-        """Refuses loss names and arguments that do not exist, and settings that cannot go together; returns itself.
+    def check(self, accelerator: str | None = None) -> "Experiment":
+        """Refuses settings of the loss that do not exist or have another type, and settings that cannot go together.
+
+        Args:
+            accelerator: "cpu", "cuda" or "mps", to refuse what it cannot do.
+
+        Returns:
+            Itself, numbers of the loss that were written as words, such as YAML's 1e-1, made numbers.
 
         Raises:
             UnknownNameError, ArgumentError: with the setting that helps.
         """
-        known = loss_arguments(self.loss.name)
-        for name in self.loss.arguments:
-            if name not in known:
-                raise UnknownNameError(
-                    f"loss '{self.loss.name}' has no setting '{name}'{near_miss(name, known)} "
-                    f"(it has: {', '.join(sorted(known))})"
-                )
+        experiment = self.model_copy(update={"loss": check_loss_settings(self.loss)})
+        experiment._check_combinations()
+        if accelerator == "cpu" and self.train.precision == "16-mixed":
+            raise ArgumentError(
+                "train.precision=16-mixed needs a GPU; on a CPU use 32-true or bf16-mixed, or leave it out"
+            )
+        return experiment
+
+    def _check_combinations(self) -> None:
+        if self.model.views == 2 and not self.data.flip:
+            raise ArgumentError(
+                "model.views=2 averages an image with its horizontal flip, and data.flip=false says that these show "
+                "different things; leave one of the two out"
+            )
         train, sparse = self.train, bool(self.loss.arguments.get("sparse_gradients"))
         if sparse and train.proxy_optimizer == "same":
             raise ArgumentError(
@@ -146,11 +164,10 @@ class Experiment(Settings):
                 "train.clip_norm needs all gradients in one place, which row-sparse and sharded proxies do not "
                 "have; use train.clip_value"
             )
-        return self
 
     def save(self, file: Path) -> None:
         """Writes YAML."""
-        file.write_text(yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
+        write_text(file, yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
 
 
 def load_experiment(file: Path) -> Experiment:
@@ -161,11 +178,16 @@ def load_experiment(file: Path) -> Experiment:
         ArgumentError, UnknownNameError: a setting that does not exist, or a value that it cannot take.
     """
     try:
-        tree = yaml.safe_load(file.read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise FileError(f"no readable experiment at '{file}': {error}") from error
+        tree = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise FileError(f"cannot read the experiment '{file}': {' '.join(str(error).split())}") from error
     if not isinstance(tree, dict):
-        raise ArgumentError(f"'{file}' holds no experiment; expected sections such as train: and loss:")
+        raise ArgumentError(f"'{file}' is not an experiment; expected sections such as train: and loss:")
+    if (found := tree.get("version", VERSION)) != VERSION:
+        raise FileError(
+            f"'{file}' has format version {found}, this lookalike reads version {VERSION}; "
+            "use the lookalike that wrote it, or leave out the version and the settings that changed"
+        )
     return _parse(tree, str(file)).check()
 
 
@@ -179,6 +201,36 @@ def loss_arguments(name: str) -> dict[str, inspect.Parameter]:
     }
 
 
+def check_loss_settings(loss: LossSettings) -> LossSettings:
+    """The settings of a loss, each of the type that its class declares.
+
+    Raises:
+        UnknownNameError: no such loss or setting.
+        ArgumentError: a value of another type.
+    """
+    known = loss_arguments(loss.name)
+    hints = get_type_hints(LOSSES[loss.name].__init__)
+    checked: dict[str, Any] = {"name": loss.name}
+    for name, value in loss.arguments.items():
+        if name not in known:
+            raise UnknownNameError(
+                f"loss '{loss.name}' has no setting '{name}'{near_miss(name, known)} "
+                f"(it has: {', '.join(sorted(known))})"
+            )
+        checked[name] = _numbers(value)
+        if name == "parents" and isinstance(value, str):
+            continue  # the data's own coarse levels; see `training.setup.build_loss`
+        adapter = TypeAdapter(hints[name], config=ConfigDict(arbitrary_types_allowed=True))
+        try:
+            adapter.validate_python(checked[name], strict=True)
+        except ValidationError as error:
+            reasons = {first["msg"].lower(): None for first in error.errors()}
+            raise ArgumentError(f"loss.{name} is {value!r}; {' or '.join(reasons)}") from error
+        if isinstance(checked[name], float) and not math.isfinite(checked[name]):
+            raise ArgumentError(f"loss.{name} is {value!r}; expected a finite number")
+    return LossSettings.model_validate(checked)
+
+
 def _parse(tree: dict[str, Any], where: str) -> Experiment:
     try:
         return Experiment.model_validate(tree)
@@ -190,26 +242,38 @@ def _parse(tree: dict[str, Any], where: str) -> Experiment:
         raise ArgumentError(f"{where}: {place} is {first['input']!r}; {first['msg'].lower()}") from error
 
 
-def _input_size(short_side: int, backbone_size: int, *, gpu: bool) -> int:
+def _input_size(short_side: int, backbone_size: int, patch: int = 1, *, gpu: bool) -> int:
     """The side at which images of a median short side of `short_side` are shown to the network.
 
     A network does best near the size that it was trained at, and small images do better enlarged than shown
     small; without a GPU a seventh less keeps most of that for three quarters of the time. Nothing is gained
-    by enlarging more than twice.
+    by enlarging more than twice. The size is rounded to whole patches of a transformer.
     """
     most = backbone_size if gpu else round(backbone_size * 6 / 7 / 32) * 32
-    return min(most, max(32, round(2 * short_side / 32) * 32))
+    size = min(most, max(32, round(2 * short_side / 32) * 32))
+    return max(patch, round(size / patch) * patch)
 
 
-def _value(text: str) -> Any:
-    """A setting's text as YAML, and 1e-2 as the number that YAML 1.1 does not see in it."""
-    value = yaml.safe_load(text)
+def _value(text: str, place: str) -> Any:
+    """The value of a setting, written as YAML."""
+    try:
+        return _numbers(yaml.safe_load(text))
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ArgumentError(
+            f"{place}: '{text}' is not a YAML value: {' '.join(str(error).split())}"
+        ) from error
+
+
+def _numbers(value: Any) -> Any:
+    """The same value, with 1e-1, which YAML 1.1 takes for a word, as a number."""
     if isinstance(value, str):
         try:
             return float(value)
         except ValueError:
             return value
-    return value
+    if isinstance(value, dict):
+        return {key: _numbers(item) for key, item in value.items()}
+    return [_numbers(item) for item in value] if isinstance(value, list) else value
 
 
 def _assign(known: dict[str, Any], chosen: dict[str, Any], place: str, value: Any) -> None:

@@ -1,22 +1,21 @@
-"""Everything that can be set, as frozen pydantic models; no behavior.
+"""Every setting of an experiment, as frozen pydantic models; no behavior.
 
-An `Experiment` (see `lookalike.config.experiment`) is made of these parts, each read by one layer below it. A
-value of None means "chosen from the data, the device and the mode when the run starts"; the chosen value
-is printed and written into the run's `experiment.yaml`, so a finished run never contains a None that
-mattered.
+A value of None that means "chosen when the run starts" is chosen from the data, the device and the mode; the choice is
+printed and written into the run's `experiment.yaml`, so a finished run contains no such None.
 """
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 Mode = Literal["frozen", "partial", "finetune"]
+Metric = Literal["map_at_r", "recall_at_1", "r_precision"]
 
 
 class Settings(BaseModel):
     """A frozen group of settings; unknown names are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
 
 class DataSettings(Settings):
@@ -24,13 +23,17 @@ class DataSettings(Settings):
 
     split: Literal["auto", "named", "hold_out"] = Field(
         "auto",
-        description="test classes: auto: as the data names them, else held out; named: insist; hold_out: ignore",
+        description="test classes: auto: as the data names them, else held out; named: require the data's own split; "
+        "hold_out: ignore it",
     )
     validation_fraction: float = Field(
-        0.15, gt=0, lt=1, description="share of the training classes that choose"
+        0.15, gt=0, lt=1, description="fraction of the training classes held out for validation"
     )
     test_fraction: float = Field(
-        0.3, gt=0, lt=1, description="share of classes held out if no test split is named"
+        0.3,
+        gt=0,
+        lt=1,
+        description="fraction of classes held out for the test if the data names no test split",
     )
     image_size: int | None = Field(
         None,
@@ -43,25 +46,49 @@ class DataSettings(Settings):
     )
     crop_scale: tuple[float, float] = Field((0.4, 1.0), description="area range of random resized crops")
     crop_ratio: tuple[float, float] = Field((0.75, 4 / 3), description="aspect range of random resized crops")
-    flip: bool = Field(True, description="mirror half of the training images")
+    flip: bool = Field(True, description="flip half of the training images horizontally")
     workers: int | None = Field(
         None,
         ge=0,
-        description="decoding processes; None: cores - 1, at most 8, and none where a CPU only embeds",
+        description="decoding processes; None: the process's CPUs - 1, at most 8, and none where a CPU only embeds",
     )
+
+    @field_validator("crop_scale", "crop_ratio")
+    @classmethod
+    def _is_range(cls, value: tuple[float, float], info: ValidationInfo) -> tuple[float, float]:
+        low, high = value
+        if not 0 < low <= high or (info.field_name == "crop_scale" and high > 1):
+            most = " <= 1" if info.field_name == "crop_scale" else ""
+            raise ValueError(f"expected [low, high] with 0 < low <= high{most}")
+        return value
 
 
 class ModelSettings(Settings):
     """The network: backbone, pooling, normalization, projection, and its closed-form start and finish."""
 
     backbone: str = "tf_efficientnet_lite0"
-    weights: str = Field("package", description="package, hub, none (random), or the path of a weight file")
-    pooling: Literal["average", "maximum", "average_plus_maximum", "k_max", "concat"] = "concat"
-    pooling_k: int = Field(1, ge=1, description="places that k_max averages")
+    weights: str = Field(
+        "auto",
+        description="auto: an installed package where one holds the backbone, else the hub; package, hub, none "
+        "(random), or the path of a weight file",
+    )
+    pooling: Literal["average", "maximum", "average_plus_maximum", "k_max", "catavgmax", "concat"] = "concat"
+    pooling_k: int = Field(1, ge=1, description="k of k-max pooling")
     norm: Literal["none", "layer_norm", "unit"] = "none"
-    embedding_dim: int | None = Field(None, ge=1, description="None: 512, or less for few training images")
-    start: Literal["whitened", "pca", "identity", "random"] = "whitened"
+    embedding_dim: int | None = Field(
+        None, ge=1, description="None: 512, or half the training images (a power of two) where that is less"
+    )
+    start: Literal["whitened", "pca", "identity", "random", "kaiming", "none"] = Field(
+        "whitened",
+        description="projection before training; random: uniform, as torch; kaiming: normal, fan-out, no bias; "
+        "none: no projection",
+    )
     finish: Literal["whitened", "none"] = "whitened"
+    views: Literal[1, 2] | None = Field(
+        None,
+        description="2: embeddings average an image and its mirror image, which doubles the time to embed; None: "
+        "2 where the validation classes gain by it and data.flip holds",
+    )
     shrinkage: float = Field(1.0, gt=0, description="s of the shrunk within-class covariance")
 
 
@@ -82,29 +109,45 @@ class BatchSettings(Settings):
     """Which images meet in a batch."""
 
     sampler: Literal["random", "balanced"] = "random"
-    size: int = Field(90, ge=1, description="images a batch of the random sampler")
-    classes: int = Field(8, ge=1, description="classes a batch of the balanced sampler")
-    per_class: int = Field(4, ge=1, description="images of each class in a balanced batch")
+    size: int = Field(90, ge=1, description="images per batch of the random sampler")
+    classes: int = Field(8, ge=1, description="classes per batch of the balanced sampler")
+    per_class: int = Field(4, ge=1, description="images per class in a balanced batch")
     drop_last: bool = Field(
-        False, description="random sampler: only whole batches, the rest of the epoch's order left out"
+        False, description="random sampler: leave out the last batch of an epoch if it is smaller"
     )
 
 
 class ScheduleSettings(Settings):
     """How learning rates fall, as a factor on every group's rate; see `lookalike.optim.schedules`."""
 
-    name: Literal["constant", "step", "cosine", "plateau", "replay"] = "cosine"
+    name: Literal["constant", "step", "cosine", "linear", "plateau"] = "cosine"
+    warmup: float = Field(
+        0.0, ge=0, lt=1, description="cosine, linear: share of all steps in which the rate rises from 0"
+    )
     gamma: float = Field(0.5, gt=0, le=1, description="factor of each drop")
     every: int = Field(10, ge=1, description="step: epochs between drops")
-    milestones: tuple[int, ...] = Field(
-        (), description="step: drop after these epochs instead; replay: the recorded drops"
-    )
+    milestones: tuple[int, ...] = Field((), description="step: drop after these epochs instead")
     patience: int = Field(4, ge=0, description="plateau: epochs without a better metric before a drop")
-    metric: str = Field("map_at_r", description="plateau: the validation metric that is watched")
+    metric: Metric = Field("map_at_r", description="plateau: the validation metric that is watched")
+
+
+class CompatSettings(Settings):
+    """Quirks of authors' released code, for studies that reproduce its numbers; nobody else needs them."""
+
+    warmup_first: int = Field(1, ge=1, description="the first epoch of the warm-up; 2 in ProxyGML's code")
+    warmup_resets_optimizer: bool = Field(
+        False, description="clear the optimizer's state when the warm-up ends, as ProxyNCA++'s code does"
+    )
     replay_delay: int = Field(
         0,
         ge=0,
-        description="plateau: epochs by which a refit repeats its drops later; 1 in ProxyNCA++'s code",
+        description="epochs by which a refit repeats the drops of a plateau schedule later; 1 in ProxyNCA++'s code",
+    )
+    batch_norm_momentum: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="momentum of batch norm's running statistics; 0.9 in Proxy-Anchor's code; None: the backbone's",
     )
 
 
@@ -112,20 +155,20 @@ class TrainSettings(Settings):
     """The loop: what trains, for how long, at which rates."""
 
     mode: Mode | None = Field(None, description="None: finetune with a GPU, partial without")
-    epochs: int | None = Field(None, ge=0)
+    epochs: int | None = Field(None, ge=0, description="None: 30 frozen, 6 partial, 20 finetune")
     patience: int | None = Field(
         None, ge=1, description="epochs without a better validation metric before training stops; None: never"
     )
-    metric: Literal["map_at_r", "recall_at_1", "r_precision"] = "map_at_r"
-    warmup_epochs: int | None = Field(None, ge=0, description="first epochs that train head and proxies only")
-    warmup_first: int = Field(1, ge=1, description="the first of these epochs; 2 in ProxyGML's code")
-    warmup_forgets: bool = Field(
-        False, description="drop the optimizer's moments when warm-up ends, as ProxyNCA++'s code does"
+    metric: Metric = Field("map_at_r", description="the validation metric that chooses")
+    warmup_epochs: int | None = Field(
+        None,
+        ge=0,
+        description="first epochs, which train projection and proxies only; None: 1 in mode finetune, else 0",
     )
     optimizer: Literal["adamw", "adam", "sgd", "rmsprop"] = "adamw"
-    lr: float | None = Field(None, gt=0, description="rate of the backbone")
-    head_lr: float | None = Field(None, gt=0, description="rate of the projection")
-    proxy_lr: float | None = Field(None, gt=0, description="rate of the proxies")
+    lr: float | None = Field(None, gt=0, description="learning rate of the backbone; None: by mode")
+    head_lr: float | None = Field(None, gt=0, description="learning rate of the projection; None: by mode")
+    proxy_lr: float | None = Field(None, gt=0, description="learning rate of the proxies; None: by mode")
     proxy_start: Literal["class_mean", "loss"] = Field(
         "class_mean", description="class_mean: at the class means of the start; loss: as its proxy_init says"
     )
@@ -135,37 +178,41 @@ class TrainSettings(Settings):
         "quarter of AdamW's memory",
     )
     shard_proxies: bool = Field(
-        False, description="each process holds the proxies of its share of the classes"
+        False, description="each process holds the proxies of its part of the classes"
     )
     weight_decay: float = Field(1e-4, ge=0)
     proxy_weight_decay: float | None = Field(None, ge=0, description="None: weight_decay")
     eps: float = Field(1e-8, gt=0, description="of Adam and RMSprop; 1.0 and 0.01 in the papers")
     momentum: float = Field(0.9, ge=0, lt=1)
-    clip_value: float | None = Field(None, gt=0, description="clip each gradient entry to this size")
-    clip_norm: float | None = Field(None, gt=0, description="clip the norm of all gradients to this")
+    clip_value: float | None = Field(
+        None, gt=0, description="clip each gradient entry to this size; None: no clipping"
+    )
+    clip_norm: float | None = Field(
+        None, gt=0, description="clip the norm of all gradients to this; None: no clipping"
+    )
     schedule: ScheduleSettings = ScheduleSettings()
     batch_norm: Literal["frozen", "frozen_affine", "train"] = Field(
         "frozen", description="frozen: running statistics stay, scale and shift train; frozen_affine: neither"
     )
-    batch_norm_momentum: float | None = Field(
-        None,
-        gt=0,
-        le=1,
-        description="share of a batch in running statistics; None: the backbone's, mostly 0.1",
-    )
     frozen_stages: int | None = Field(
-        None, ge=1, description="partial: how many of the first stages are frozen and cached"
+        None,
+        ge=1,
+        description="partial: how many of the first stages are frozen and cached; None: the backbone's own",
     )
     cached_views: int = Field(
         2,
         ge=1,
-        description="partial: cached views of an image: itself, its mirror image (with data.flip), crops",
+        description="partial: cached views per image: itself, its horizontal flip (with data.flip), random crops",
     )
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] | None = None
-    accumulate: int = Field(1, ge=1, description="batches whose gradients are added before a step")
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] | None = Field(
+        None, description="None: bf16-mixed with a GPU, 32-true without; 16-mixed needs a GPU"
+    )
+    accumulate: int = Field(1, ge=1, description="batches whose gradients are averaged before a step")
     refit: bool = Field(
-        False, description="after selection, train on all training classes as long as the best"
+        False,
+        description="after selection, train on all but the test classes for as many epochs as were best",
     )
+    compat: CompatSettings = CompatSettings()
 
     @model_validator(mode="after")
     def _one_clip(self) -> "TrainSettings":

@@ -1,7 +1,7 @@
-"""What every part of the package calls a data set: paths, class numbers and class names; no pixels.
+"""`LabeledImages`, a data set: paths, labels and class names; no pixels.
 
-Readers make this table out of files, splits cut it, `ImageDataset` opens its images. It is immutable and
-checked when it is built, so that the code behind it may trust labels to be 0..C-1 without gaps in naming.
+Readers build it from files, splits divide it, `ImageDataset` opens its images. It is immutable and checked when
+it is built, so the code behind it may trust labels to be 0..C-1.
 """
 
 import hashlib
@@ -22,6 +22,7 @@ Words = npt.NDArray[np.str_]
 
 SPLITS = ("train", "validation", "test")
 ROLES = ("query", "gallery", "both")
+MAX_DIGITS = 1000  # Python refuses to read longer numbers
 
 
 def natural_key(name: str) -> tuple[tuple[int, int | str, str], ...]:
@@ -29,7 +30,7 @@ def natural_key(name: str) -> tuple[tuple[int, int | str, str], ...]:
     parts = re.split(r"(\d+)", name)
     key: list[tuple[int, int | str, str]] = []
     for part in parts:
-        if part.isdecimal():
+        if part.isdecimal() and len(part) <= MAX_DIGITS:
             key.append((0, int(part), part))
         elif part:
             key.append((1, part.casefold(), part))
@@ -60,7 +61,10 @@ class LabeledImages:
         coarse: zero or more coarser groupings of the classes.
         split: (N,) of 'train', 'validation', 'test', where the data itself names a split.
         role: (N,) of 'query', 'gallery', 'both', where the data itself separates queries from gallery.
+        boxes: int64 (N, 4), left, top, right, bottom of the part of each image that counts, in pixels of the
+            upright image; None: whole images.
         name: what to call the data set in results.
+        notes: what reading the data found that a person should know, such as files that were left out.
 
     Raises:
         DataError: on building, if lengths, labels or words do not fit together.
@@ -73,14 +77,25 @@ class LabeledImages:
     coarse: tuple[CoarseLevel, ...] = ()
     split: Words | None = None
     role: Words | None = None
+    boxes: Ints | None = None
     name: str = "data"
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        labels = np.array(self.labels, dtype=np.int64)
-        labels.setflags(write=False)
+        labels = _frozen(self.labels, np.int64)
         object.__setattr__(self, "labels", labels)
+        for name in ("split", "role"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _frozen(getattr(self, name), np.str_))
         if labels.shape != (len(self.paths),):
             raise DataError(f"{self.name}: {len(self.paths)} paths but labels of shape {labels.shape}")
+        if self.boxes is not None:
+            boxes = _frozen(self.boxes, np.int64)
+            object.__setattr__(self, "boxes", boxes)
+            if boxes.shape != (len(self.paths), 4):
+                raise DataError(
+                    f"{self.name}: boxes have shape {boxes.shape}, expected ({len(self.paths)}, 4)"
+                )
         outside = (labels < 0) | (labels >= self.num_classes)
         if outside.any():
             first = int(outside.argmax())
@@ -110,7 +125,6 @@ class LabeledImages:
             raise DataError(
                 f"{self.name}: {what} '{words[first]}' of {self.paths[first]} is none of {', '.join(known)}"
             )
-        words.setflags(write=False)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -131,15 +145,22 @@ class LabeledImages:
         return len(self.class_names)
 
     def file(self, index: int) -> Path:
-        """Where image `index` lies."""
+        """The file of image `index`."""
         return self.root / self.paths[index]
 
+    def box(self, index: int) -> tuple[int, int, int, int] | None:
+        """(left, top, right, bottom) of the part of image `index` that counts; None: all of it."""
+        if self.boxes is None:
+            return None
+        left, top, right, bottom = self.boxes[index].tolist()
+        return left, top, right, bottom
+
     def class_counts(self) -> Ints:
-        """Images of each class, shape (C,)."""
+        """Number of images per class, shape (C,)."""
         return np.bincount(self.labels, minlength=self.num_classes).astype(np.int64)
 
     def splits(self) -> tuple[str, ...]:
-        """Names of the parts that the data itself has, in the order train, validation, test."""
+        """Names of the splits that the data itself has, in the order train, validation, test."""
         return () if self.split is None else tuple(p for p in SPLITS if (self.split == p).any())
 
     def rows(self, index: Iterable[int] | npt.NDArray[Any]) -> Self:
@@ -152,6 +173,7 @@ class LabeledImages:
             labels=self.labels[at],
             split=None if self.split is None else self.split[at],
             role=None if self.role is None else self.role[at],
+            boxes=None if self.boxes is None else self.boxes[at],
         )
 
     def of_classes(self, class_ids: Iterable[int] | npt.NDArray[Any]) -> Self:
@@ -178,6 +200,7 @@ class LabeledImages:
             coarse=tuple(_coarse_of(level, ids) for level in self.coarse),
             split=kept.split,
             role=kept.role,
+            boxes=kept.boxes,
         )
 
     def present(self) -> Self:
@@ -197,12 +220,12 @@ class LabeledImages:
         return self.rows(self.split == name).present()
 
     def queries(self) -> Ints:
-        """Rows that ask: all, unless the data separates queries from gallery."""
+        """Rows of queries: all, unless the data separates queries from gallery."""
         asks = np.ones(len(self), bool) if self.role is None else self.role != "gallery"
         return np.flatnonzero(asks).astype(np.int64)
 
     def gallery(self) -> Ints:
-        """Rows that can be found: all, unless the data separates queries from gallery."""
+        """Rows of the gallery: all, unless the data separates queries from gallery."""
         found = np.ones(len(self), bool) if self.role is None else self.role != "query"
         return np.flatnonzero(found).astype(np.int64)
 
@@ -221,11 +244,20 @@ class LabeledImages:
             sha.update("\0".join(strings).encode("utf-8", "surrogateescape"))
         sha.update(self.labels.astype("<i8").tobytes())
         for level in self.coarse:
-            sha.update("\0".join((level.name, *level.class_names)).encode())
+            sha.update("\0".join((level.name, *level.class_names)).encode("utf-8", "surrogateescape"))
             sha.update(level.parents.astype("<i8").tobytes())
         for words in (self.split, self.role):
             sha.update(b";" if words is None else ("\0".join(words.tolist()) + ";").encode())
+        if self.boxes is not None:
+            sha.update(self.boxes.astype("<i8").tobytes())
         return sha.hexdigest()
+
+
+def _frozen(values: npt.ArrayLike, dtype: type) -> npt.NDArray[Any]:
+    """A read-only copy; the caller's array stays as it was."""
+    copy: npt.NDArray[Any] = np.array(values, dtype=dtype)
+    copy.setflags(write=False)
+    return copy
 
 
 def _coarse_of(level: CoarseLevel, ids: Ints) -> CoarseLevel:

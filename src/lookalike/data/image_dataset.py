@@ -1,8 +1,4 @@
-"""The only place that opens an image: orientation, color modes and broken files are settled here.
-
-Everything downstream sees upright 8-bit RGB. Training, evaluation, index and the web page all come through
-`open_image`, so none of them can turn a phone's photo another way.
-"""
+"""Images of a table as a PyTorch dataset: opened, cropped to their box, and transformed to tensors."""
 
 from typing import Protocol
 
@@ -46,7 +42,9 @@ class ImageDataset(Dataset[tuple[Tensor, int, int]]):
         return len(self.table)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int, int]:
-        image = open_image(self.table.file(index), at_least=self.transform.at_least)
+        image = open_image(
+            self.table.file(index), at_least=self.transform.at_least, box=self.table.box(index)
+        )
         draws = None
         if self.transform.random:
             draws = np.random.default_rng((self.seed, int(self._epoch), index))

@@ -1,32 +1,123 @@
-"""The only place that opens an image file: orientation, color modes and broken files are settled here.
+"""Opens image files: the only place that does, for training, indexing, queries, checks and the web page.
 
-Everything downstream sees upright 8-bit RGB. Training, evaluation, index and the web page all come through
-`open_image`, so none of them can turn a photo of a phone another way.
+Everything downstream gets upright 8-bit sRGB. Whatever is wrong with a file is an `ImageError` that names it.
 """
 
 import base64
+import functools
 import io
+import logging
+import os
+import stat
+import struct
+import warnings
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, JpegImagePlugin, UnidentifiedImageError
 from torch import Tensor
 
-from lookalike.errors import DataError
+from lookalike.data.image_color import GRAY16_MODES, gray_bits, to_rgb
+from lookalike.data.image_repair import without_metadata
+from lookalike.errors import DataError, MissingExtraError
+from lookalike.utils.validation import optional_import
 
 PILImage = Image.Image
 
+warnings.filterwarnings("ignore", module=r"PIL\.")  # they name no file; what matters becomes an ImageError
+logging.getLogger("PIL").setLevel(logging.CRITICAL)
 
 ORIENTATION = 0x0112
+UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What turns an image of an EXIF orientation upright."""
 
+MAX_PIXELS = 178_956_970
+"""Larger images are not decoded (0.5 GB as RGB); Pillow refuses them too."""
+REDUCE_FROM = 1 << 25
+"""JPEGs of more pixels are decoded at 1/2, 1/4 or 1/8 of their size."""
+
+NOT_IMAGES = frozenset({"BUFR", "EPS", "FITS", "GRIB", "HDF5", "IPTC", "MPEG", "WMF", "XVTHUMB", "MCIDAS"})
+"""Formats that Pillow lists but cannot decode here, or decodes by running another program."""
+MAGIC = (
+    b"\xff\xd8\xff",
+    b"\x89PNG\r\n",
+    b"GIF8",
+    b"BM",
+    b"II*\x00",
+    b"MM\x00*",
+    b"II+\x00",
+    b"MM\x00+",
+    b"\x00\x00\x00\x0cjP  ",
+    b"\xff\x4f\xff\x51",
+    b"8BPS",
+    b"DDS ",
+    b"qoif",
+)
+"""First bytes of image files."""
+HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
 
 FILTERS = {
     "bilinear": Image.Resampling.BILINEAR,
     "bicubic": Image.Resampling.BICUBIC,
     "lanczos": Image.Resampling.LANCZOS,
 }
+
+UNREADABLE = (
+    OSError,
+    ValueError,
+    TypeError,
+    SyntaxError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    AssertionError,
+    NotImplementedError,
+    RuntimeError,
+    Image.DecompressionBombError,
+    struct.error,
+    zlib.error,
+)
+"""Whatever Pillow's decoders raise for damaged files; `MemoryError` is not among them."""
+
+
+@dataclass(frozen=True)
+class DecodedImage:
+    """An image, upright, as 8-bit sRGB, and facts of its file.
+
+    Attributes:
+        image: the pixels; smaller than `size` where a JPEG was decoded reduced.
+        size: (width, height) of the upright image in the file.
+        format, mode: Pillow's names of the file's format and color mode.
+        orientation: the EXIF orientation, 1 to 8.
+        has_profile: whether a color profile is embedded.
+        animated: whether the file has further frames.
+        bits: bits per value that a 16-bit gray image uses; 8 for other modes.
+        repaired: whether the metadata is damaged and was left out.
+    """
+
+    image: PILImage
+    size: tuple[int, int]
+    format: str
+    mode: str
+    orientation: int
+    has_profile: bool = False
+    animated: bool = False
+    bits: int = 8
+    repaired: bool = False
 
 
 class ImageError(DataError):
@@ -40,101 +131,208 @@ class ImageError(DataError):
         super().__init__(message.rpartition(f"{type(self).__name__}: ")[2].strip())
 
 
-def open_image(path: str | Path | io.BytesIO, *, at_least: tuple[int, int] | None = None) -> PILImage:
-    """The image in `path`, upright, as 8-bit RGB.
+def open_image(
+    path: str | Path,
+    *,
+    at_least: tuple[int, int] | None = None,
+    box: Sequence[int] | None = None,
+    content: bytes | None = None,
+) -> PILImage:
+    """The image in `path`, upright, as 8-bit sRGB.
 
-    The EXIF orientation is applied; gray, palette, CMYK, 1-bit and 16-bit images are converted;
-    transparency is blended on white; of several frames the first counts.
+    The EXIF orientation and an embedded color profile are applied; gray, palette, CMYK, 1-bit and 16-bit
+    images are converted; transparency is blended on white (on black where the motif itself is white); of
+    several frames the first counts. Damaged metadata is ignored where the pixels are whole.
 
     Args:
-        path: the file; its content decides the format, not its suffix. Or its content, which messages call
-            `<bytes>`.
+        path: the file; its content decides the format, not its suffix.
         at_least: (width, height) that suffices. A JPEG may then be decoded at 1/2, 1/4 or 1/8 of its size,
             never below `at_least`: several times faster for large photos, and not bit-identical to decoding
-            in full. None decodes in full.
+            in full. None decodes in full, except JPEGs of more than `REDUCE_FROM` pixels.
+        box: (left, top, right, bottom) of the part to return, in pixels of the whole upright image.
+        content: of the file, where it was read already; `path` is then its name in messages.
 
     Raises:
-        DataError: not an image, truncated, or empty; the message names the file.
+        ImageError: not an image, truncated, empty or too large; the message names the file.
     """
-    if isinstance(path, io.BytesIO):
-        source: Path | io.BytesIO = path
-        name = "<bytes>"
-    else:
-        source, name = Path(path), str(path)
-    try:
-        with Image.open(source) as image:
-            return _decode(image, at_least)
-    except FileNotFoundError as error:
-        raise ImageError(f"{name}: no such file; correct the path or remove it from the data set") from error
-    except UnidentifiedImageError as error:
-        raise ImageError(f"{name}: {_why_unknown(source)}") from error
-    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
-        raise ImageError(f"{name}: cannot be decoded ({error}); replace or remove the file") from error
+    decoded = decode(path, at_least=at_least if box is None else None, content=content)
+    if box is None:
+        return decoded.image
+    width, height = decoded.size
+    left, top, right, bottom = box
+    if not (0 <= left < right <= width and 0 <= top < bottom <= height):
+        raise ImageError(
+            f"{path}: the box {tuple(map(int, box))} does not lie in the image of {width} x {height} pixels; "
+            "correct x_1, y_1, x_2, y_2"
+        )
+    across, down = decoded.image.width / width, decoded.image.height / height
+    return decoded.image.crop((round(left * across), round(top * down), *_end(box, across, down)))
+
+
+def _end(box: Sequence[int], across: float, down: float) -> tuple[int, int]:
+    left, top, right, bottom = box
+    return max(round(right * across), round(left * across) + 1), max(
+        round(bottom * down), round(top * down) + 1
+    )
 
 
 def image_size(path: str | Path) -> tuple[int, int]:
-    """(width, height) of the upright image, read from the header without decoding the pixels.
+    """(width, height) of the upright image, read from the header where that suffices.
 
     Raises:
-        DataError: not an image; the message names the file.
+        ImageError: not an image; the message names the file.
     """
     try:
-        with open(path, "rb") as stream, Image.open(stream) as image:
-            if image.format == "TIFF":  # Pillow turns it while it decodes
-                return _decode(image, None).size
-            width, height = image.size
-            sideways = image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
-    except OSError as error:
-        raise ImageError(
-            f"{path}: cannot be read as an image ({error}); replace or remove the file"
-        ) from error
-    return (height, width) if sideways else (width, height)
+        with open(path, "rb") as stream, _opened(stream) as image:
+            if image.format != "TIFF":  # Pillow turns a TIFF while it decodes
+                width, height = image.size
+                return (height, width) if _orientation(image) >= 5 else (width, height)
+    except UNREADABLE:
+        pass
+    return decode(path).size
 
 
-def _decode(image: PILImage, at_least: tuple[int, int] | None) -> PILImage:
-    jpeg = image.format in ("JPEG", "MPO")
-    turned = False
-    if not jpeg or "exif" in image.info:
-        turned = image.getexif().get(ORIENTATION, 1) != 1
-    if jpeg and at_least is not None:
-        side = max(at_least)
-        image.draft(None, (side, side) if turned else at_least)
-    image.load()
-    if turned:
-        image = ImageOps.exif_transpose(image)
-    return to_rgb(image)
+def image_suffixes() -> frozenset[str]:
+    """Suffixes, in lower case with the dot, of the formats that are read."""
+    return _suffixes()
 
 
-def to_rgb(image: PILImage) -> PILImage:
-    """An image of any mode as RGB: alpha blended on white, 16-bit gray scaled to 8.
+@functools.cache
+def _suffixes() -> frozenset[str]:
+    Image.init()
+    known = {suffix for suffix, name in Image.registered_extensions().items() if name in _formats()}
+    return frozenset(known | {".heic", ".heif", ".hif", ".jfif"})
+
+
+@functools.cache
+def _formats() -> tuple[str, ...]:
+    Image.init()
+    return tuple(name for name in Image.ID if name not in NOT_IMAGES)
+
+
+def _opened(stream: IO[bytes]) -> PILImage:
+    """The image in `stream`, its header read; JPEGs of any size."""
+    head = stream.read(16)
+    stream.seek(0)
+    if _is_heif(head):
+        optional_import("pillow_heif", "heif").register_heif_opener()
+        return Image.open(stream)
+    try:
+        return Image.open(stream, formats=_formats())
+    except Image.DecompressionBombError:
+        stream.seek(0)
+        if head[:3] != b"\xff\xd8\xff":
+            raise
+        return JpegImagePlugin.JpegImageFile(stream)
+
+
+def is_image_head(head: bytes) -> bool:
+    """Whether the first bytes of a file are those of an image format."""
+    webp = head[:4] == b"RIFF" and head[8:12] == b"WEBP"
+    netpbm = head[:1] == b"P" and head[1:2] in b"123456" and head[2:3].isspace()
+    avif = head[4:8] == b"ftyp" and head[8:12] in (b"avif", b"avis")
+    return head.startswith(MAGIC) or webp or netpbm or avif or _is_heif(head)
+
+
+def _is_heif(head: bytes) -> bool:
+    return head[4:8] == b"ftyp" and head[8:12] in HEIF_BRANDS
+
+
+def decode(
+    path: str | Path, *, at_least: tuple[int, int] | None = None, content: bytes | None = None
+) -> DecodedImage:
+    """The decoded image with the facts of its file; see `open_image`.
 
     Raises:
-        ValueError: a mode without a defined range, such as floats.
+        ImageError: it cannot be decoded; the message names the file.
     """
-    if image.mode == "RGB" and "transparency" not in image.info:
-        image.load()
-        return image
-    if image.mode in ("I", "I;16", "I;16B", "I;16L"):
-        gray = np.asarray(image).astype(np.int64)
-        if gray.min() < 0 or gray.max() > 65535:
-            raise ValueError("32-bit gray values outside 0..65535")
-        return Image.fromarray((gray >> 8).astype(np.uint8)).convert("RGB")
-    if image.mode == "F":
-        raise ValueError("floating-point pixels have no defined range; save the image with 8 or 16 bits")
-    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
-        if image.mode in ("RGBa", "La"):
-            image = image.convert({"RGBa": "RGBA", "La": "LA"}[image.mode])
-        rgba = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert("RGB")
-    return image.convert("RGB")
+    try:
+        if content is None and not stat.S_ISREG(
+            os.stat(path).st_mode
+        ):  # to open a named pipe would wait for its writer
+            raise OSError("not a regular file")
+        with open(path, "rb") if content is None else io.BytesIO(content) as stream:
+            try:
+                with _opened(stream) as image:
+                    return _decode(image, at_least)
+            except UNREADABLE:
+                stream.seek(0)
+                repaired = without_metadata(stream)
+                if repaired is None:
+                    raise
+            with _opened(io.BytesIO(repaired)) as image:
+                return replace(_decode(image, at_least), repaired=True)
+    except FileNotFoundError as error:
+        link = f"a link to {os.readlink(path)}, which is gone" if os.path.islink(path) else "no such file"
+        raise ImageError(f"{path}: {link}; correct the path or remove it from the data set") from error
+    except MissingExtraError as error:
+        raise ImageError(f"{path}: HEIC images are read with an extra package: {error}") from error
+    except UnidentifiedImageError as error:
+        head = Path(path).read_bytes()[:16] if content is None else content[:16]
+        raise ImageError(f"{path}: {_why_unknown(head)}") from error
+    except Image.DecompressionBombError as error:
+        raise ImageError(
+            f"{path}: too large to decode, more than {MAX_PIXELS / 1e6:.0f} million pixels; scale it down"
+        ) from error
+    except UNREADABLE as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise ImageError(f"{path}: cannot be decoded ({why}); replace or remove the file") from error
 
 
-def _why_unknown(source: Path | io.BytesIO) -> str:
-    head = (source.getvalue() if isinstance(source, io.BytesIO) else source.read_bytes())[:16]
+def _decode(image: PILImage, at_least: tuple[int, int] | None) -> DecodedImage:
+    orientation, whole = _orientation(image), image.size
+    if image.format in ("JPEG", "MPO"):
+        _draft(image, at_least, turned=orientation != 1)
+    if image.width * image.height > MAX_PIXELS:
+        raise Image.DecompressionBombError
+    facts = DecodedImage(
+        image,
+        whole,
+        str(image.format),
+        image.mode,
+        orientation,
+        has_profile=bool(image.info.get("icc_profile")),
+        animated=bool(getattr(image, "is_animated", False)),
+    )
+    image.load()
+    bits = gray_bits(np.asarray(image)) if image.mode in GRAY16_MODES else 8
+    rgb = to_rgb(image)
+    if facts.format == "TIFF":  # Pillow turned it upright while it decoded
+        return replace(facts, image=rgb, size=image.size, bits=bits)
+    if orientation in UPRIGHT:
+        rgb = rgb.transpose(UPRIGHT[orientation])
+    size = (whole[1], whole[0]) if orientation >= 5 else whole
+    return replace(facts, image=rgb, size=size, bits=bits)
+
+
+def _draft(image: PILImage, at_least: tuple[int, int] | None, *, turned: bool) -> None:
+    """Lets a JPEG be decoded at 1/2, 1/4 or 1/8 of its size."""
+    if at_least is not None:
+        side = max(at_least)
+        image.draft(None, (side, side) if turned else at_least)
+        return
+    width, height = image.size
+    times = next((t for t in (1, 2, 4) if width * height <= REDUCE_FROM * t * t), 8)
+    if times > 1:
+        image.draft(None, (-(-width // times), -(-height // times)))
+
+
+def _orientation(image: PILImage) -> int:
+    """The EXIF orientation, 1 to 8; 1 where there is none, or none that can be read."""
+    if image.format in ("JPEG", "MPO") and "exif" not in image.info:
+        return 1
+    try:
+        orientation = image.getexif().get(ORIENTATION, 1)
+    except UNREADABLE:
+        return 1
+    return orientation if isinstance(orientation, int) and orientation in UPRIGHT else 1
+
+
+def _why_unknown(head: bytes) -> str:
     if not head:
         return "the file is empty; replace or remove it"
-    if head[4:8] == b"ftyp" and head[8:12] in (b"heic", b"heix", b"mif1", b"msf1", b"hevc"):
-        return "HEIC images cannot be read; convert them to JPEG"
+    if _is_heif(head):
+        return "a damaged HEIC image; replace or remove it"
     return f"not an image (it starts with {head[:8]!r}); replace or remove the file"
 
 
@@ -146,7 +344,7 @@ def to_tensor(image: PILImage, *, mirror: bool = False) -> Tensor:
     return torch.from_numpy(np.array(pixels.transpose(2, 0, 1), order="C"))
 
 
-def resized(
+def resize(
     image: PILImage, size: tuple[int, int], interpolation: str, box: tuple[int, int, int, int] | None = None
 ) -> PILImage:
     """`image` (or its pixels `box` = left, top, right, bottom) at (width, height), antialiased."""
@@ -159,9 +357,9 @@ def to_thumbnail(image: PILImage, side: int) -> NDArray[np.float32]:
     return np.asarray(small, dtype=np.float32)
 
 
-def thumbnail_base64(path: str | Path, side: int = 96) -> str:
+def thumbnail_base64(path: str | Path, side: int = 96, *, box: Sequence[int] | None = None) -> str:
     """A small JPEG of the image (longest side `side`) as base64 text, for self-contained pages."""
-    image = open_image(path, at_least=(side, side)).copy()
+    image = open_image(path, at_least=(side, side), box=box).copy()
     image.thumbnail((side, side), Image.Resampling.BICUBIC)
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=80)

@@ -1,26 +1,60 @@
-"""From whatever the user points at to a table: `read` recognizes the layout by its content.
+"""`read`: the data set at a path or name, its layout recognized by its content.
 
-A published layout is an entry of `readers.LAYOUTS`. Anything else is a table (`path,label`), or a folder of class
+A published layout is an entry of `readers.LAYOUTS`. Anything else is a table (`path,label`) or a folder of class
 folders; archives of any of these are unpacked into the cache.
 """
 
 import os
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from lookalike.data import registry
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.readers import LAYOUTS
+from lookalike.data.labels import notes_on_labels
+from lookalike.data.readers import LAYOUTS, Layout
 from lookalike.data.readers.archives import is_archive, unpack
-from lookalike.data.readers.files import inside_single_folder, is_litter
-from lookalike.data.readers.folder import read_class_folders
-from lookalike.data.readers.split_files import with_split_file
-from lookalike.data.readers.tables import is_table, read_frame, read_table
-from lookalike.errors import DataError, UnknownNameError
+from lookalike.data.readers.files import (
+    IncompleteError,
+    images_below,
+    inside_single_folder,
+    is_image,
+    is_system_file,
+)
+from lookalike.data.readers.folder import part_of, read_class_folders
+from lookalike.data.readers.frames import SPREADSHEETS, is_table, read_frame
+from lookalike.data.readers.merge import merge_parts, path_below
+from lookalike.data.readers.split_files import SPLIT_FILE, with_split_file
+from lookalike.data.readers.tables import describes_images, read_table
+from lookalike.errors import DataError, LookalikeError, UnknownNameError
 from lookalike.utils.validation import look_up, near_miss
+
+FOLDER = "folder"
+"""The layout that insists on class folders, whatever tables or published lists lie in the folder."""
+
+
+SUBSET = 0.9
+"""With a smaller share of its published counts, a published data set counts as a subset or rearranged copy."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How data is read; every command that reads takes these.
+
+    Attributes:
+        layout: one of `LAYOUTS` to insist on, or "folder" for class folders; None recognizes the layout.
+        verify: check published counts, and that all listed files are there.
+        labeled: False accepts images without labels (for embedding, search and checks).
+        ignore_labels: labels of table rows that are left out, such as "-1" for junk.
+    """
+
+    layout: str | None = None
+    verify: bool = True
+    labeled: bool = True
+    ignore_labels: tuple[str, ...] = ()
 
 
 def read(
@@ -29,22 +63,27 @@ def read(
     layout: str | None = None,
     verify: bool = True,
     labeled: bool = True,
+    ignore_labels: Collection[str] = (),
 ) -> LabeledImages:
-    """The data set at `source`.
+    """The data set at `source`; what was left out or looks odd is in the table's `notes`.
 
     Args:
         source: `glyphs` (built in), a registered name, a folder of class folders, a table with the columns
             `path,label`, a published data set's folder, or a zip or tar archive of any of these. To read a
             folder that is called like a data set, write `./glyphs`.
-        layout: insists on one of `LAYOUTS` instead of recognizing it.
-        verify: checks published counts, and that all listed files are there.
-        labeled: False accepts images without class (for embedding and search).
+        layout, verify, labeled, ignore_labels: see `ReadOptions`.
 
     Raises:
         DataError: no images, fewer than two classes, counts that do not match; with the remedy.
         UnknownNameError: there is no such file, folder or data set.
     """
-    table = _read(source, layout, verify, labeled)
+    options = ReadOptions(layout, verify, labeled, tuple(ignore_labels))
+    try:
+        table = _read(source, options)
+    except OSError as error:
+        if isinstance(error, LookalikeError):
+            raise
+        raise DataError(f"{error.filename or source}: cannot be read ({error.strerror or error})") from error
     if labeled and len(np.unique(table.labels)) < 2:
         raise DataError(
             f"{source}: all {len(table)} images are of one class, '{table.class_names[table.labels[0]]}'; "
@@ -53,27 +92,33 @@ def read(
     return table
 
 
-def _read(source: str | Path, layout: str | None, verify: bool, labeled: bool) -> LabeledImages:
+def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
     text = os.fspath(source)
     if text in registry.BUILT_IN:
         return registry.BUILT_IN[text]()
     path = Path(source).expanduser()
     if not path.exists():
         registered = registry.registered()
-        if text in registered:
-            path, layout = Path(registered[text].path), layout or registered[text].layout
-            if not path.exists():
-                raise DataError(f"'{text}' was added from {path}, which is gone; add it again")
-        else:
+        if text not in registered:
             raise UnknownNameError(_not_found(text, [*registry.BUILT_IN, *registered]))
+        entry = registered[text]
+        path, options = Path(entry.path), replace(options, layout=options.layout or entry.layout)
+        if not path.exists():
+            raise DataError(f"'{text}' was added from {path}, which is gone; add it again")
     if path.is_dir():
-        return _read_folder(path, layout, verify, labeled)
+        return _read_folder(path, options)
     if is_archive(path):
-        table = _read_folder(unpack([path]), layout, verify, labeled)
-        known = layout is not None or table.name in LAYOUTS
+        table = _read_folder(inside_single_folder(unpack([path])), options)
+        known = options.layout in LAYOUTS or table.name in LAYOUTS
         return table if known else replace(table, name=path.name.split(".")[0])
     if is_table(path):
-        return read_table(path, verify=verify, labeled=labeled)
+        return read_table(
+            path, verify=options.verify, labeled=options.labeled, ignore_labels=options.ignore_labels
+        )
+    if path.suffix.lower() in SPREADSHEETS:
+        raise DataError(f"{path}: not a folder, an archive or a table; export the spreadsheet as CSV")
+    if is_image(path):
+        raise DataError(f"{path}: a single image; expected the folder, table or archive of a data set")
     raise DataError(f"{path}: not a folder, an archive (zip, tar) or a table (csv, tsv, parquet, jsonl)")
 
 
@@ -84,17 +129,67 @@ def _not_found(text: str, names: list[str]) -> str:
     )
 
 
-def _read_folder(folder: Path, layout: str | None, verify: bool, labeled: bool) -> LabeledImages:
-    known = LAYOUTS if layout is None else {layout: look_up(LAYOUTS, layout, "layout")}
+def _read_folder(folder: Path, options: ReadOptions) -> LabeledImages:
+    if options.layout == FOLDER:
+        return with_split_file(_read_class_folders(folder, options))
+    if options.layout is not None:
+        layout = look_up(LAYOUTS, options.layout, "layout")
+        for candidate in _candidates(folder):
+            if layout.recognizes(candidate):
+                return with_split_file(_read_layout(options.layout, layout, candidate, options.verify))
+        raise DataError(f"{folder}: does not look like {options.layout} ({layout.about}); unpack it whole")
     for candidate in _candidates(folder):
-        for entry in known.values():
-            if entry.recognizes(candidate):
-                return with_split_file(entry.read(candidate, verify=verify))
-    if layout is not None:
-        raise DataError(f"{folder}: does not look like {layout} ({LAYOUTS[layout].about}); unpack it whole")
-    if (table := _only_table(inside_single_folder(folder))) is not None:
-        return replace(read_table(table, verify=verify, labeled=labeled), name=folder.name)
-    return with_split_file(read_class_folders(folder, labeled=labeled))
+        for name, layout in LAYOUTS.items():
+            if layout.recognizes(candidate):
+                try:
+                    return with_split_file(_read_layout(name, layout, candidate, options.verify))
+                except IncompleteError as error:
+                    if error.share > SUBSET:
+                        raise
+                    return with_split_file(_read_as_plain(folder, options, name, error))
+    return _read_plain(folder, options)
+
+
+def _read_layout(name: str, layout: Layout, folder: Path, verify: bool) -> LabeledImages:
+    """A published data set; whatever its lists lack is an error that names the folder."""
+    try:
+        return layout.read(folder, verify=verify)
+    except (LookupError, ValueError, TypeError, AttributeError, pl.exceptions.PolarsError) as error:
+        if isinstance(error, LookalikeError):
+            raise
+        raise DataError(f"{folder}: looks like {name}, but its lists are damaged ({error!r})") from error
+
+
+def _read_as_plain(folder: Path, options: ReadOptions, name: str, error: IncompleteError) -> LabeledImages:
+    """Class folders or a table that look like a published data set but are not the whole of it."""
+    try:
+        table = _read_plain(folder, options)
+    except LookalikeError:
+        raise error from None
+    if options.labeled and len(np.unique(table.labels)) < 2:
+        raise error
+    note = (
+        f"{folder} looks like {name}, but is not all of it ({error}); read as plain folders without the published "
+        f"split (--layout {name} insists)"
+    )
+    return replace(table, notes=(note, *table.notes))
+
+
+def _read_plain(folder: Path, options: ReadOptions) -> LabeledImages:
+    """A table in the folder, tables in its part folders, or class folders."""
+    inner = inside_single_folder(folder)
+    for place in dict.fromkeys((folder, inner)):
+        tables = _tables(place)
+        if not tables:
+            tables = [t for at in _part_folders(place) for t in _tables(at)]
+        if tables:
+            return _read_tables(tables, place, options)
+    return with_split_file(_read_class_folders(folder, options))
+
+
+def _read_class_folders(folder: Path, options: ReadOptions) -> LabeledImages:
+    table = read_class_folders(folder, labeled=options.labeled)
+    return replace(table, notes=(*table.notes, *notes_on_labels(table.class_names)))
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
@@ -102,23 +197,48 @@ def _candidates(folder: Path) -> Iterator[Path]:
     level = [folder]
     for _ in range(3):
         yield from level
-        level = [e for at in level for e in sorted(at.iterdir()) if e.is_dir() and not is_litter(e.name)]
+        level = [e for at in level for e in sorted(at.iterdir()) if not is_system_file(e.name) and e.is_dir()]
         if len(level) > 8:
             return
 
 
-def _only_table(folder: Path) -> Path | None:
-    """The one table in `folder` with the columns path and label, or None."""
-    tables = [e for e in sorted(folder.iterdir()) if is_table(e) and not is_litter(e.name)]
-    fitting = [t for t in tables if _has_columns(t)]
-    if len(fitting) > 1:
-        raise DataError(f"{folder}: {len(fitting)} tables could describe it; name one, such as {fitting[0]}")
-    return fitting[0] if fitting else None
+def _part_folders(folder: Path) -> list[Path]:
+    return [entry for entry in sorted(folder.iterdir()) if part_of(entry.name) and entry.is_dir()]
 
 
-def _has_columns(table: Path) -> bool:
+def _tables(folder: Path) -> list[Path]:
+    """Tables in `folder` with the columns path and label."""
+    return [
+        entry
+        for entry in sorted(folder.iterdir())
+        if is_table(entry) and not is_system_file(entry.name) and entry.name != SPLIT_FILE and _fits(entry)
+    ]
+
+
+def _fits(table: Path) -> bool:
     try:
-        columns = set(read_frame(table).columns)
+        return describes_images(read_frame(table))
     except DataError:
         return False
-    return "label" in columns and bool(columns & {"path", "file_name"})
+
+
+def _read_tables(tables: list[Path], folder: Path, options: ReadOptions) -> LabeledImages:
+    """The one table, or one table per split (train.csv, test.csv; train/metadata.csv, test/metadata.csv)."""
+    parts = [part_of(file.stem) or part_of(file.parent.name) for file in tables]
+    if len(tables) > 1 and not all(parts):
+        names = ", ".join(str(file.relative_to(folder)) for file in tables[:4])
+        raise DataError(
+            f"{folder}: {len(tables)} tables could describe it ({names}); name one, such as {tables[0]}"
+        )
+    read_all = [
+        read_table(file, verify=options.verify, labeled=options.labeled, ignore_labels=options.ignore_labels)
+        for file in tables
+    ]
+    if len(tables) == 1:
+        table = read_all[0]
+    else:
+        table = merge_parts(folder, [(t, part) for t, part in zip(read_all, parts, strict=True) if part])
+    names = " and ".join(str(file.relative_to(folder)) for file in tables)
+    beside = len(set(images_below(folder)) - {path_below(table, path, folder) for path in table.paths})
+    note = f"read as the table {names}" + (f"; {beside:,} images next to it are not in it" if beside else "")
+    return replace(table, name=folder.name, notes=(note, *table.notes))

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.readers import LAYOUTS
 from lookalike.errors import ArgumentError, FileError
@@ -59,10 +61,12 @@ def register(name: str, path: Path, table: LabeledImages, layout: str | None = N
     """
     _check_name(name)
     entry = Registered(str(path.absolute()), layout, len(table), table.num_classes, table.digest())
-    entries = {**registered(), name: entry}
     file = _file()
-    listing = json.dumps({key: asdict(value) for key, value in sorted(entries.items())}, indent=1)
-    write_atomically(file, lambda temporary: temporary.write_text(listing, encoding="utf-8"))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(file.with_suffix(".lock")):
+        entries = {**registered(), name: entry}
+        listing = json.dumps({key: asdict(value) for key, value in sorted(entries.items())}, indent=1)
+        write_atomically(file, lambda temporary: temporary.write_text(listing, encoding="utf-8"))
     return entry
 
 

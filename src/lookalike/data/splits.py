@@ -1,8 +1,8 @@
-"""Cuts a table by classes, so that what is tested was never seen in training.
+"""Splits of a table by classes, so that test classes are never seen in training.
 
-A `ClassSplit` asserts that its sides share no class and no file: a leak cannot be built by accident. Which
-classes are held out depends on the seed and the class names alone, not on a random generator's version, the
-order of the files or the machine.
+`ClassSplit` has two sides, `Split` has train, validation and test; both assert that their parts share no class
+and no file. Which classes are held out depends on the seed and the class names alone, not on the version of a
+random generator, the order of the files or the machine.
 """
 
 import hashlib
@@ -42,8 +42,9 @@ class ClassSplit:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Train, validation and test tables, no class in two of them; `source` says where the test classes
-    come from: 'named' by the data itself, or 'hold_out'.
+    """Train, validation and test tables that share no class; `trainval` is train and validation together.
+
+    `source` says where the test classes come from: 'named' by the data itself, or 'hold_out'.
     """
 
     train: LabeledImages
@@ -61,32 +62,28 @@ class Split:
         return _digest(self.train, self.validation, self.test)
 
 
-def hold_out_classes(table: LabeledImages, share: float = 0.15, seed: int = 0) -> ClassSplit:
-    """Holds out about `share` of the classes, at least 2, leaving at least 2.
+def hold_out_classes(table: LabeledImages, fraction: float, *, seed: int) -> ClassSplit:
+    """Holds out about `fraction` of the classes, at least 2, leaving at least 2.
 
     Classes are ordered by SHA-256 of "seed:name"; the first ones are held. Adding a class to the data
     therefore moves few others. Held classes without any image pair cannot be scored, so when no held class
     has two images the split is refused.
 
     Raises:
-        ArgumentError: `share` is not between 0 and 1.
+        ArgumentError: `fraction` is not between 0 and 1.
         DataError: fewer than 4 classes, or nothing held that could be scored.
     """
-    if not 0 < share < 1:
-        raise ArgumentError(f"share of held-out classes is {share}; it must lie between 0 and 1")
+    if not 0 < fraction < 1:
+        raise ArgumentError(f"fraction of held-out classes is {fraction}; it must lie between 0 and 1")
     classes = np.unique(table.labels)
-    if len(classes) < 4:
-        raise DataError(
-            f"{table.name} has {len(classes)} classes; holding out classes needs at least 4 (2 to train, 2 "
-            "to test); add classes, or name the parts in a split column"
-        )
-    held_count = min(max(2, round(share * len(classes))), len(classes) - 2)
+    _check_enough(table, 4, "2 to keep, 2 to hold out")
+    held_count = min(max(2, round(fraction * len(classes))), len(classes) - 2)
     ordered = sorted(classes.tolist(), key=lambda c: _hash_of(seed, table.class_names[c]))
     held = np.array(sorted(ordered[:held_count]))
     if table.class_counts()[held].max() < 2:
         raise DataError(
-            f"{table.name}: none of the {held_count} held-out classes has two images, none can be scored; "
-            "raise the share, try another seed, or give classes more images"
+            f"{table.name}: none of the {held_count} held-out classes has two images, so none can be scored; "
+            "raise the fraction, try another seed, or give classes more images"
         )
     return _cut(table, held)
 
@@ -140,17 +137,17 @@ def named_split(table: LabeledImages) -> ClassSplit:
 def three_way_split(
     table: LabeledImages,
     *,
-    test_fraction: float = 0.2,
-    validation_fraction: float = 0.15,
-    seed: int = 0,
-    source: str = "auto",
+    test_fraction: float,
+    validation_fraction: float,
+    seed: int,
+    source: str,
 ) -> Split:
-    """Train, validation and test tables: the way every run cuts its data.
+    """Train, validation and test tables; `Experiment.split` calls it with the settings of a run.
 
     Args:
         table: the whole data set.
-        test_fraction: share of the classes that test, where the data names no test split.
-        validation_fraction: share of the remaining classes that validate, where the data names no validation.
+        test_fraction: fraction of the classes in the test split, where the data names no test split.
+        validation_fraction: fraction of the other classes in the validation split, where the data names none.
         seed: chooses the classes.
         source: 'auto' uses the data's own test split if it has one; 'named' insists on it; 'hold_out'
             ignores it.
@@ -161,8 +158,9 @@ def three_way_split(
     check_choice("source", source, SOURCES)
     named = "test" in table.splits()
     if source == "hold_out" or (source == "auto" and not named):
-        trainval, test = hold_out_classes(table, test_fraction, seed)
-        train, validation = hold_out_classes(trainval, validation_fraction, seed)
+        _check_enough(table, 6, "2 each to train, to validate and to test")
+        trainval, test = hold_out_classes(table, test_fraction, seed=seed)
+        train, validation = hold_out_classes(trainval, validation_fraction, seed=seed)
         return Split(train, validation, test, trainval, "hold_out")
     trainval, test = named_split(table)
     if "validation" in trainval.splits():
@@ -172,8 +170,20 @@ def three_way_split(
             return Split(train, validation, test, trainval, "named")
         if source == "named":
             _check_disjoint(train, validation)
-    train, validation = hold_out_classes(trainval, validation_fraction, seed)
+    _check_enough(trainval, 4, "2 to train, 2 to validate", where=" outside its test split")
+    train, validation = hold_out_classes(trainval, validation_fraction, seed=seed)
     return Split(train, validation, test, trainval, "named")
+
+
+def _check_enough(table: LabeledImages, least: int, why: str, where: str = "") -> None:
+    """Refuses too few classes with the number that the user sees in the data."""
+    count = len(np.unique(table.labels))
+    if count < least:
+        classes = "class" if count == 1 else "classes"
+        raise DataError(
+            f"{table.name} has {count} {classes}{where}; holding out classes needs at least {least} ({why}); "
+            "add classes"
+        )
 
 
 def _cut(table: LabeledImages, held: Ints) -> ClassSplit:
@@ -182,7 +192,7 @@ def _cut(table: LabeledImages, held: Ints) -> ClassSplit:
 
 
 def _hash_of(seed: int, name: str) -> bytes:
-    return hashlib.sha256(f"{seed}:{name}".encode()).digest()
+    return hashlib.sha256(f"{seed}:{name}".encode("utf-8", "surrogateescape")).digest()
 
 
 def _digest(*split: LabeledImages) -> str:

@@ -1,199 +1,230 @@
-"""Everything wrong with a data set, in one pass over its files.
+"""`check_data`: everything wrong with a data set, in one pass over its files.
 
-Each file is read once: hashed, decoded in full (a header alone does not show a truncated file), and shrunk to
-a thumbnail whose correlation with others finds images that were saved twice at another quality or size.
-Nothing is changed; `clean` says what would be left without the images that do harm.
+Each file is decoded once (`image_facts`), then compared with the others by content and by appearance. Nothing is
+changed; `without` gives the table that is left when images with an error are removed.
 """
 
-import hashlib
-from collections import defaultdict
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
-from lookalike.data.dataloader import in_threads
+from lookalike.data.data_report import DataReport, Finding
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.image_io import open_image, to_thumbnail
-from lookalike.errors import DataError
+from lookalike.data.image_facts import ImageFacts, collect_facts
+from lookalike.data.image_io import REDUCE_FROM
+from lookalike.data.labels import similar_labels
+from lookalike.data.near_duplicates import group_near_duplicates
 from lookalike.utils.progress import Progress
 
-THUMBNAIL = 16
-NEAR = 0.995  # correlation of two thumbnails from which on they count as the same image
-MOST_COMPARED = 200_000  # near duplicates are looked for up to so many images
+BLANK = 1.0
+"""Thumbnails that spread less are of one color."""
+DARK = 12
+"""Mean gray values below are nearly black."""
+TINY = 24
+"""Pixels; images with a shorter side are tiny."""
 
 
-@dataclass(frozen=True)
-class DataReport:
-    """What `check_data` found. Groups hold paths; a group has at least two.
+def check_data(
+    table: LabeledImages, *, against: LabeledImages | None = None, progress: Progress | None = None
+) -> DataReport:
+    """Decodes every file of `table` and reports what is wrong.
 
-    Attributes:
-        images, classes: counts.
-        parts: images in each part of the data's own split.
-        unreadable: path -> what is wrong.
-        duplicates: groups of byte-identical files of one class.
-        conflicts: groups of byte-identical files in different classes: a label is wrong.
-        near: pairs of different files that look the same, outside the groups above.
-        leaks: images of the test part that are also (exactly or nearly) in another part.
-        shared_classes: classes in both test and another part.
-        lone: classes with a single image: it has nothing to be found by.
-        compared: whether near duplicates were looked for.
+    Args:
+        against: another data set; images of `table` that are also in it are reported.
     """
-
-    images: int
-    classes: int
-    parts: dict[str, int]
-    smallest_class: int
-    median_class: float
-    largest_class: int
-    unreadable: dict[str, str]
-    duplicates: list[list[str]]
-    conflicts: list[list[str]]
-    near: list[tuple[str, str]]
-    leaks: list[str]
-    shared_classes: list[str]
-    lone: list[str]
-    compared: bool
-    harmful: list[str] = field(repr=False)
-
-    @property
-    def clean(self) -> bool:
-        """Nothing was found that spoils training or scores; lone classes and near duplicates may stay."""
-        return not (self.unreadable or self.duplicates or self.conflicts or self.leaks)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {**asdict(self), "clean": self.clean}
-
-    def lines(self, most: int = 5) -> list[str]:
-        """The report for people; each kind of trouble with its first `most` cases."""
-        parts = ", ".join(f"{name} {count:,}" for name, count in self.parts.items())
-        sizes = f"{self.smallest_class:,} to {self.largest_class:,}, median {self.median_class:g}"
-        result = [f"{self.images:,} images, {self.classes:,} classes ({sizes} images each)"]
-        result += [f"split: {parts}"] if parts else []
-        troubles: list[tuple[str, list[str]]] = [
-            ("files cannot be read", list(self.unreadable.values())),
-            (
-                "groups of byte-identical files in different classes: a label is wrong",
-                _joined(self.conflicts),
-            ),
-            ("groups of byte-identical files in one class", _joined(self.duplicates)),
-            ("test images are also in another part: scores are too high", self.leaks),
-            ("pairs of images look the same (saved twice, or cropped alike)", _joined(self.near)),
-            ("classes are in test and in another part", self.shared_classes),
-            ("classes have one image: as queries they have no match and are left out", self.lone),
-        ]
-        for what, cases in troubles:
-            if cases:
-                result.append(f"{len(cases):,} {what}")
-                result += [f"    {case}" for case in cases[:most]]
-                result += [f"    ... and {len(cases) - most:,} more"] if len(cases) > most else []
-        if not self.compared:
-            result.append(f"more than {MOST_COMPARED:,} images: near duplicates were not looked for")
-        result.append("nothing harmful found" if self.clean else f"{len(self.harmful):,} images should go")
-        return result
-
-
-def check_data(table: LabeledImages, *, progress: Progress | None = None) -> DataReport:
-    """Reads every file of `table` and reports what is wrong; see `DataReport`."""
-    count = len(table)
-    with (progress or Progress()).phase("checking images", count) as phase:
-        found = []
-        for one in in_threads(lambda row: _look_at(table, row), range(count)):
-            found.append(one)
-            phase.advance()
-    unreadable = {table.paths[i]: why for i, (_, _, why) in enumerate(found) if why}
-    groups = _groups([digest for digest, _, _ in found])
-    compared = count <= MOST_COMPARED
-    pairs = _near_pairs([None if why else look for _, look, why in found]) if compared else []
-    digests = [digest for digest, _, _ in found]
-    pairs = [(i, j) for i, j in pairs if digests[i] != digests[j]]
-    conflicts = [g for g in groups if len(set(table.labels[g].tolist())) > 1]
-    same_class = [g for g in groups if len(set(table.labels[g].tolist())) == 1]
-    leaks = _leaks(table, groups, pairs)
-    drop = {i for i in range(count) if table.paths[i] in unreadable} | leaks
-    drop |= {i for g in conflicts for i in g} | {i for g in same_class for i in g[1:]}
+    facts = collect_facts([table.file(row) for row in range(len(table))], progress=progress)
+    findings: dict[str, Finding] = {}
+    reasons: dict[int, str] = {}
+    _check_files(table, facts, findings, reasons)
+    if against is not None:
+        _check_against(table, facts, against, findings, reasons, progress)
+    _check_copies(table, facts, findings, reasons)
+    _check_labels(table, findings)
     sizes = table.class_counts()[np.unique(table.labels)]
     return DataReport(
-        images=count,
+        name=table.name,
+        images=len(table),
         classes=len(sizes),
-        parts={p: int(np.count_nonzero(table.split == p)) for p in table.splits()},
-        smallest_class=int(sizes.min()),
-        median_class=float(np.median(sizes)),
-        largest_class=int(sizes.max()),
-        unreadable=unreadable,
-        duplicates=[[table.paths[i] for i in g] for g in same_class],
-        conflicts=[[table.paths[i] for i in g] for g in conflicts],
-        near=[(table.paths[i], table.paths[j]) for i, j in pairs],
-        leaks=[table.paths[i] for i in sorted(leaks)],
-        shared_classes=_shared_classes(table),
-        lone=[table.class_names[c] for c in np.flatnonzero(table.class_counts() == 1).tolist()],
-        compared=compared,
-        harmful=[table.paths[i] for i in sorted(drop)],
+        splits={split: int(np.count_nonzero(table.split == split)) for split in table.splits()},
+        class_sizes=(int(sizes.min()), float(np.median(sizes)), int(sizes.max())),
+        formats=dict(Counter(fact.format for fact in facts if fact.format).most_common()),
+        modes=dict(Counter(fact.mode for fact in facts if fact.mode).most_common()),
+        findings={kind: finding for kind, finding in findings.items() if finding.cases},
+        reasons={table.paths[row]: reasons[row] for row in sorted(reasons)},
+        notes=table.notes,
     )
 
 
 def without(table: LabeledImages, report: DataReport) -> LabeledImages:
-    """The table without its harmful images: unreadable, conflicting, second copies, leaks."""
-    harmful = set(report.harmful)
-    return table.rows([i for i, path in enumerate(table.paths) if path not in harmful]).present()
+    """The table without the images that `report` has a reason to remove."""
+    return table.rows([row for row, path in enumerate(table.paths) if path not in report.reasons]).present()
 
 
-def _look_at(table: LabeledImages, index: int) -> tuple[bytes, npt.NDArray[np.float32] | None, str]:
-    """Digest of the file, thumbnail, and what is wrong (or '')."""
-    file = table.file(index)
-    try:
-        digest = hashlib.sha256(file.read_bytes()).digest()
-        return digest, to_thumbnail(open_image(file), THUMBNAIL), ""
-    except (DataError, OSError) as error:
-        return b"unreadable %d" % index, None, " ".join(str(error).split())
+def _check_files(
+    table: LabeledImages, facts: Sequence[ImageFacts], findings: dict[str, Finding], reasons: dict[int, str]
+) -> None:
+    """What is odd about single files."""
+    broken = [row for row, fact in enumerate(facts) if fact.error]
+    reasons |= {row: _why(table, row, facts[row].error) for row in broken}
+    findings["unreadable"] = Finding(
+        "error",
+        "files cannot be read",
+        [[table.paths[row]] for row in broken],
+        [f"{table.paths[row]}: {reasons[row]}" for row in broken],
+    )
+    blank = [row for row, fact in enumerate(facts) if not fact.error and fact.spread < BLANK]
+    reasons |= dict.fromkeys(blank, "blank: one plain color")
+    findings["blank"] = _paths(table, "error", "images are blank: of one plain color", blank)
+    kinds = {
+        "dark": ("warning", "images are nearly black", lambda f: f.spread >= BLANK and f.brightness < DARK),
+        "tiny": (
+            "warning",
+            f"images are tiny: a side below {TINY} pixels",
+            lambda f: min(f.width, f.height) < TINY,
+        ),
+        "giant": (
+            "info",
+            "images are giant and are decoded reduced",
+            lambda f: f.width * f.height > REDUCE_FROM,
+        ),
+        "damaged_metadata": ("info", "files have damaged metadata, which is ignored", lambda f: f.repaired),
+        "animated": ("info", "files are animated; the first frame counts", lambda f: f.animated),
+        "rotated": (
+            "info",
+            "images are turned upright by their EXIF orientation",
+            lambda f: f.orientation != 1,
+        ),
+        "profiles": ("info", "images have a color profile, which is applied", lambda f: f.has_profile),
+    }
+    for kind, (severity, title, test) in kinds.items():
+        rows = [row for row, fact in enumerate(facts) if not fact.error and test(fact)]
+        findings[kind] = _paths(table, severity, title, rows)
+    for bits in sorted({fact.bits for fact in facts if "16" in fact.mode or fact.mode == "I"}):
+        rows = [row for row, fact in enumerate(facts) if fact.bits == bits and fact.mode[:1] == "I"]
+        title = (
+            f"16-bit gray images use a range of {bits} bits (values up to {2**bits - 1}) and are scaled by it"
+        )
+        findings[f"gray_{bits}_bits"] = _paths(table, "info", title, rows)
 
 
-def _groups(digests: list[bytes]) -> list[list[int]]:
-    rows: dict[bytes, list[int]] = defaultdict(list)
-    for i, digest in enumerate(digests):
-        rows[digest].append(i)
-    return [group for group in rows.values() if len(group) > 1]
+def _check_against(
+    table: LabeledImages,
+    facts: Sequence[ImageFacts],
+    against: LabeledImages,
+    findings: dict[str, Finding],
+    reasons: dict[int, str],
+    progress: Progress | None,
+) -> None:
+    other = collect_facts([against.file(row) for row in range(len(against))], progress=progress)
+    copy_of = find_copies(facts, other)
+    reasons |= {row: f"also in {against.name}: {against.paths[at]}" for row, at in copy_of.items()} | reasons
+    findings["also_in_other"] = Finding(
+        "error",
+        f"images are also in {against.name}",
+        [[table.paths[row], against.paths[at]] for row, at in copy_of.items()],
+    )
 
 
-def _near_pairs(looks: list[npt.NDArray[np.float32] | None], block: int = 2048) -> list[tuple[int, int]]:
-    """Pairs of rows whose thumbnails correlate at NEAR or more; flat images are left out."""
-    rows, vectors = [], []
-    for i, look in enumerate(looks):
-        if look is not None and look.std() > 2:
-            centered = look.ravel() - look.mean()
-            rows.append(i)
-            vectors.append(centered / np.linalg.norm(centered))
-    if not vectors:
-        return []
-    units_ND = torch.from_numpy(np.stack(vectors))
-    pairs = []
-    for start in range(0, len(rows), block):
-        sims_BN = units_ND[start : start + block] @ units_ND[start:].T
-        for a, b in (sims_BN >= NEAR).nonzero().tolist():
-            if b > a:
-                pairs.append((rows[start + a], rows[start + b]))
-    return pairs
+def find_copies(facts: Sequence[ImageFacts], among: Sequence[ImageFacts]) -> dict[int, int]:
+    """Row of `facts` -> a row of `among` with the same bytes, or that looks the same."""
+    row_of = {fact.digest: row for row, fact in enumerate(among)}
+    copies = {
+        row: row_of[fact.digest] for row, fact in enumerate(facts) if fact.digest in row_of and not fact.error
+    }
+    for group in group_near_duplicates([*among, *facts]):
+        theirs = [row for row in group if row < len(among)]
+        if theirs:
+            for row in group:
+                if row >= len(among):
+                    copies.setdefault(row - len(among), theirs[0])
+    return dict(sorted(copies.items()))
 
 
-def _leaks(table: LabeledImages, groups: list[list[int]], pairs: list[tuple[int, int]]) -> set[int]:
+def _check_copies(
+    table: LabeledImages, facts: Sequence[ImageFacts], findings: dict[str, Finding], reasons: dict[int, str]
+) -> None:
+    """Identical and similar files, within classes, across classes and across splits."""
+    same: dict[str, list[int]] = defaultdict(list)
+    for row, fact in enumerate(facts):
+        if not fact.error:
+            same[fact.digest].append(row)
+    identical = [rows for rows in same.values() if len(rows) > 1]
+    conflicts = [rows for rows in identical if len(set(table.labels[rows].tolist())) > 1]
+    duplicates = [rows for rows in identical if len(set(table.labels[rows].tolist())) == 1]
+    near = [
+        [row for row in group if row == same[facts[row].digest][0]] for group in group_near_duplicates(facts)
+    ]
+    near = [group for group in near if len(group) > 1]
+    leaks = _leaks(table, [*identical, *near])
+    for row, source in leaks.items():
+        reasons.setdefault(row, f"test image that is also in another split: {table.paths[source]}")
+    for rows in conflicts:
+        for row in rows:
+            reasons.setdefault(row, "the same file is in several classes: a label is wrong")
+    for rows in duplicates:
+        for row in rows[1:]:
+            reasons.setdefault(row, f"copy of {table.paths[rows[0]]}")
+    findings["conflicts"] = _groups(
+        table, "error", "groups of byte-identical files in different classes: a label is wrong", conflicts
+    )
+    findings["duplicates"] = _groups(
+        table, "error", "groups of byte-identical files in one class", duplicates
+    )
+    findings["leaks"] = _groups(
+        table,
+        "error",
+        "test images are also in another split: scores are too high",
+        [[r, s] for r, s in leaks.items()],
+    )
+    findings["near_duplicates"] = _groups(
+        table, "warning", "groups of images look the same (saved twice, or frames of one scene)", near
+    )
+
+
+def _leaks(table: LabeledImages, groups: Sequence[Sequence[int]]) -> dict[int, int]:
+    """Test image -> an image of another split that is the same."""
     if table.split is None:
-        return set()
-    together = [*groups, *([i, j] for i, j in pairs)]
-    part_of = table.split.tolist()
-    mixed = [g for g in together if len({part_of[i] == "test" for i in g}) == 2]
-    return {i for g in mixed for i in g if part_of[i] == "test"}
+        return {}
+    test = (table.split == "test").tolist()
+    leaks = {}
+    for group in groups:
+        others = [row for row in group if not test[row]]
+        if others:
+            leaks |= {row: others[0] for row in group if test[row]}
+    return dict(sorted(leaks.items()))
 
 
-def _shared_classes(table: LabeledImages) -> list[str]:
-    if table.split is None:
-        return []
-    test = np.asarray(table.split == "test")
-    shared = np.intersect1d(table.labels[test], table.labels[~test])
-    return [table.class_names[label] for label in shared.tolist()]
+def _check_labels(table: LabeledImages, findings: dict[str, Finding]) -> None:
+    counts = table.class_counts()
+    findings["similar_labels"] = Finding(
+        "warning",
+        "groups of class names differ only in case, spaces or zeros",
+        similar_labels([name for name, count in zip(table.class_names, counts, strict=True) if count]),
+    )
+    findings["singletons"] = Finding(
+        "warning",
+        "classes have one image: no positive, so as queries they are left out of scores",
+        [[table.class_names[c]] for c in np.flatnonzero(counts == 1).tolist()],
+    )
+    if table.split is not None:
+        test = np.asarray(table.split == "test")
+        shared = np.intersect1d(table.labels[test], table.labels[~test])
+        findings["shared_classes"] = Finding(
+            "warning",
+            "classes are in test and in another split: not unseen",
+            [[table.class_names[label]] for label in shared.tolist()],
+        )
 
 
-def _joined(groups: list[Any]) -> list[str]:
-    return [" = ".join(group) for group in groups]
+def _paths(table: LabeledImages, severity: str, title: str, rows: Sequence[int]) -> Finding:
+    return Finding(severity, title, [[table.paths[row]] for row in rows])
+
+
+def _groups(table: LabeledImages, severity: str, title: str, groups: Sequence[Sequence[int]]) -> Finding:
+    return Finding(severity, title, [[table.paths[row] for row in group] for group in groups])
+
+
+def _why(table: LabeledImages, row: int, error: str) -> str:
+    """An error's message without the file's name in front."""
+    return error.removeprefix(f"{table.file(row)}: ")

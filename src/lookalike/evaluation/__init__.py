@@ -1,4 +1,4 @@
-"""Evaluation: retrieval metrics, clustering, comparisons, and what each number means."""
+"""Evaluation of embeddings: metrics, clustering, confidence intervals and comparisons."""
 
 from lookalike.evaluation.clustering import Clustering, cluster_scores
 from lookalike.evaluation.compare import compare_results, interval_of, interval_over_seeds, load_result
@@ -6,17 +6,31 @@ from lookalike.evaluation.evaluator import evaluate
 from lookalike.evaluation.files import evaluate_files
 from lookalike.evaluation.health import Health, embedding_health
 from lookalike.evaluation.intervals import (
+    Difference,
     Interval,
     bootstrap_over_classes,
     paired_difference,
     student_interval,
 )
-from lookalike.evaluation.result import RetrievalResult
+from lookalike.evaluation.metrics import (
+    DEFAULT_KS,
+    METRICS,
+    Metric,
+    find_metric,
+    format_value,
+    metric_keys,
+    table_keys,
+)
+from lookalike.evaluation.result import RetrievalResult, without_nan
 
 __all__ = [
+    "DEFAULT_KS",
+    "METRICS",
     "Clustering",
+    "Difference",
     "Health",
     "Interval",
+    "Metric",
     "RetrievalResult",
     "bootstrap_over_classes",
     "cluster_scores",
@@ -24,9 +38,14 @@ __all__ = [
     "embedding_health",
     "evaluate",
     "evaluate_files",
+    "find_metric",
+    "format_value",
     "interval_of",
     "interval_over_seeds",
     "load_result",
+    "metric_keys",
     "paired_difference",
     "student_interval",
+    "table_keys",
+    "without_nan",
 ]

@@ -1,9 +1,4 @@
-"""NMI and AMI: do clusters of the embeddings, found by k-means, agree with the classes?
-
-    I(Y, C) = sum over classes y and clusters c of p(y, c) log( p(y, c) / (p(y) p(c)) ),  H: entropies
-    nmi            = I / ((H(Y) + H(C)) / 2)           arithmetic mean: SoftTriple, ProxyGML, scikit-learn now
-    nmi_geometric  = I / sqrt(H(Y) H(C))               ProxyNCA++, scikit-learn up to 0.21
-    ami            = (I - E[I]) / ((H(Y) + H(C)) / 2 - E[I]), E over partitions with the same cluster sizes
+"""k-means clusters of embeddings, and the metrics of METRICS that compare them with the classes.
 
 The numbers depend on the k-means engine, its start and its iterations, so all of them are in the result.
 """
@@ -15,6 +10,7 @@ import numpy as np
 import torch
 
 from lookalike.errors import ArgumentError
+from lookalike.evaluation.metrics import METRICS
 from lookalike.utils.validation import check_at_least, check_choice, optional_import
 
 ENGINES = ("auto", "faiss", "sklearn", "minibatch")
@@ -26,10 +22,10 @@ class Clustering:
 
     Args:
         engine: 'faiss' (Lloyd, random start; the fast one), 'sklearn' (Lloyd, k-means++ start up to 1,000
-            clusters, random above), 'minibatch' (the same starts, some samples a step) or 'auto':
-            faiss where it is installed, else scikit-learn.
+            clusters, random above), 'minibatch' (the same starts, some samples per step) or 'auto':
+            faiss if it is installed, else scikit-learn.
         clusters: k; the number of classes by default.
-        restarts: the best objective of so many starts counts; by default 10, or 1 above 1,000 clusters.
+        restarts: starts, of which the best objective counts; by default 10, or 1 above 1,000 clusters.
         iterations: of Lloyd's algorithm, 20 by default; passes over the data for 'minibatch', 5 by default.
         seed: of the starts.
     """
@@ -50,7 +46,7 @@ class Clustering:
 def cluster_scores(
     embeddings: Any, labels: Any, *, clustering: Clustering | None = None, normalize: bool = True
 ) -> dict[str, Any]:
-    """`nmi`, `nmi_geometric`, `ami` (0-1; ami can be slightly negative) and `settings`: how they came about.
+    """Every metric of clusters, and `settings`: engine, clusters, restarts, iterations and seed.
 
     Args:
         embeddings: (N, D).
@@ -62,8 +58,6 @@ def cluster_scores(
         ArgumentError: more clusters than rows.
         MissingExtraError: engine 'faiss' without faiss.
     """
-    from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
-
     wanted = clustering or Clustering()
     matrix = embeddings.detach().cpu().float().numpy() if torch.is_tensor(embeddings) else embeddings
     matrix = np.array(matrix, dtype=np.float32)
@@ -78,12 +72,10 @@ def cluster_scores(
     iterations = wanted.iterations or (5 if engine == "minibatch" else 20)
     assigned = _ASSIGN[engine](matrix, clusters, restarts, iterations, wanted.seed)
     settings = asdict(Clustering(engine, clusters, restarts, iterations, wanted.seed))
-    return {
-        "nmi": float(normalized_mutual_info_score(labels, assigned)),
-        "nmi_geometric": float(normalized_mutual_info_score(labels, assigned, average_method="geometric")),
-        "ami": float(adjusted_mutual_info_score(labels, assigned)),
-        "settings": settings,
+    scores = {
+        one.key: one.of_clusters(labels, assigned) for one in METRICS.values() if one.of_clusters is not None
     }
+    return {**scores, "settings": settings}
 
 
 def _engine(name: str) -> str:
@@ -134,7 +126,7 @@ def _by_minibatch(matrix: np.ndarray, clusters: int, restarts: int, iterations: 
 
 
 def _quietly(engine: Any, matrix: np.ndarray) -> np.ndarray:
-    """Fits without the warnings that fewer distinct rows than clusters, or a cut-off, call forth."""
+    """Fits without the warnings about fewer distinct rows than clusters and about the last iteration."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning

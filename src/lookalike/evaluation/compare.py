@@ -1,4 +1,4 @@
-"""Results on disk, set side by side: one with its interval, two on the same queries, several seeds."""
+"""Comparison of saved results: one with its interval, two on the same queries, several seeds of one method."""
 
 import json
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from lookalike.evaluation.intervals import (
     paired_difference,
     student_interval,
 )
-from lookalike.utils.validation import look_up
+from lookalike.evaluation.metrics import find_metric
 
 RUN_FILE = "test_queries"
 
 
 @dataclass(frozen=True)
 class SavedResult:
-    """What `RetrievalResult.save` wrote: `summary` (the JSON), and arrays of one entry a query."""
+    """Files of `RetrievalResult.save`: `summary` (the JSON), and arrays with one entry per query."""
 
     path: Path
     summary: dict[str, Any]
@@ -31,12 +31,19 @@ class SavedResult:
     per_query: dict[str, np.ndarray]
 
     def metric(self, name: str) -> np.ndarray:
-        """Values of one metric, one a query.
+        """Values of one metric, one per query.
 
         Raises:
-            UnknownNameError: the file has no such metric.
+            UnknownNameError: no such metric.
+            ArgumentError: the result was evaluated without it, as with another K.
         """
-        return look_up(self.per_query, name, "metric")
+        find_metric(name)
+        if name not in self.per_query:
+            raise ArgumentError(
+                f"{self.path} has no {name} (has: {', '.join(self.per_query)}); evaluate with that K, or compare "
+                "a metric of queries"
+            )
+        return self.per_query[name]
 
 
 def load_result(path: str | Path) -> SavedResult:
@@ -73,19 +80,19 @@ def compare_results(
     """Second minus first on the same queries.
 
     Raises:
-        ArgumentError: the two were not asked the same queries, or scored in different ways.
+        ArgumentError: the two have different queries, or were evaluated with different settings.
     """
     if not (np.array_equal(first.rows, second.rows) and np.array_equal(first.labels, second.labels)):
         raise ArgumentError(
-            f"{first.path} and {second.path} did not ask the same queries ({len(first.rows):,} and "
+            f"{first.path} and {second.path} have different queries ({len(first.rows):,} and "
             f"{len(second.rows):,}); evaluate both on the same data and split"
         )
-    for key in ("ties", "lone"):
+    for key in ("no_match", "ignore_label"):
         ours, theirs = (r.summary.get("settings", {}).get(key) for r in (first, second))
         if ours != theirs:
             raise ArgumentError(
-                f"{first.path} was scored with {key}={ours}, {second.path} with {key}={theirs}; "
-                "evaluate both in the same way"
+                f"{first.path} was evaluated with {key}={ours}, {second.path} with {key}={theirs}; "
+                "evaluate both with the same"
             )
     return paired_difference(
         metric,
@@ -98,10 +105,14 @@ def compare_results(
 
 
 def interval_of(result: SavedResult, metric: str = "recall_at_1", *, seed: int = 0) -> Interval:
-    """A result's mean with its bootstrap interval over classes."""
+    """Mean of a result with its bootstrap interval over classes."""
     return bootstrap_over_classes(result.metric(metric), result.labels, seed=seed)
 
 
 def interval_over_seeds(results: list[SavedResult], metric: str = "recall_at_1") -> Interval:
-    """Mean and Student interval of several runs of one method."""
-    return student_interval([float(np.nanmean(result.metric(metric))) for result in results])
+    """Mean and Student's interval of runs of one method with different seeds."""
+    columns = [result.metric(metric) for result in results]
+    for result, column in zip(results, columns, strict=True):
+        if np.isnan(column).all():
+            raise ArgumentError(f"no query of {result.path} has a match, so it has no {metric}")
+    return student_interval([float(np.nanmean(column)) for column in columns])

@@ -1,10 +1,10 @@
-"""Anybody's vectors from files: .npy (memory-mapped), .npz, Parquet.
+"""Evaluation of embeddings in files: .npy (memory-mapped), .npz, Parquet.
 
-    .npy      embeddings (N, D) in one file, labels (N,) in another; read where they lie, block by block
+    .npy      embeddings (N, D) in one file, labels (N,) in another; read block by block
     .npz      arrays `embeddings` and `labels` (or the only array there is)
-    .parquet  columns `embedding` (a list of numbers) and `label`, or one numeric column for each dimension
+    .parquet  columns `embedding` (a list of numbers) and `label`, or one numeric column per dimension
 
-Labels may be numbers or words.
+Labels may be whole numbers or words.
 """
 
 from pathlib import Path
@@ -27,29 +27,44 @@ def evaluate_files(
     gallery_labels: str | Path | None = None,
     **options: Any,
 ) -> RetrievalResult:
-    """Evaluates vectors that lie in files; `options` are those of `evaluate`.
+    """Evaluates embeddings in files; `options` are those of `evaluate`.
 
     Args:
-        embeddings: file of the vectors that ask.
-        labels: file of their labels; None when `embeddings` holds them too.
-        gallery_embeddings, gallery_labels: the vectors to be found; None: those that ask, less the own row.
+        embeddings: file of the queries.
+        labels: file of their labels; None if `embeddings` holds them too.
+        gallery_embeddings, gallery_labels: files of a separate gallery; None: each query against all others.
 
     Raises:
         FileError: a file that is absent or of an unknown kind.
         DataError: no embeddings or labels in it.
     """
-    matrix, classes = read_vectors(embeddings, labels)
+    matrix, classes = read_embeddings(embeddings, labels)
     if gallery_embeddings is None:
         coded, names = _code([classes])
-        return evaluate(matrix, coded[0], class_names=names, **options)
-    other, other_classes = read_vectors(gallery_embeddings, gallery_labels)
+        return evaluate(matrix, coded[0], class_names=names, **_by_code(options, names))
+    other, other_classes = read_embeddings(gallery_embeddings, gallery_labels)
     coded, names = _code([classes, other_classes])
     return evaluate(
-        matrix, coded[0], gallery_embeddings=other, gallery_labels=coded[1], class_names=names, **options
+        matrix,
+        coded[0],
+        gallery_embeddings=other,
+        gallery_labels=coded[1],
+        class_names=names,
+        **_by_code(options, names),
     )
 
 
-def read_vectors(embeddings: str | Path, labels: str | Path | None = None) -> tuple[Any, np.ndarray]:
+def _by_code(options: dict[str, Any], names: list[str] | None) -> dict[str, Any]:
+    """`options` with the ignored label as its number, where labels are words."""
+    word = options.get("ignore_label")
+    if names is None or word is None:
+        return options
+    if str(word) not in names:
+        raise DataError(f"no row has the label '{word}' that is to be ignored")
+    return options | {"ignore_label": names.index(str(word))}
+
+
+def read_embeddings(embeddings: str | Path, labels: str | Path | None = None) -> tuple[Any, np.ndarray]:
     """The matrix (memory-mapped for .npy) and its labels, numbers or words."""
     file = Path(embeddings)
     matrix = _pick(file, _EMBEDDING_NAMES, dimensions=2)
@@ -58,20 +73,36 @@ def read_vectors(embeddings: str | Path, labels: str | Path | None = None) -> tu
         raise DataError(f"{file} holds no labels; give their file with labels (command line: --labels)")
     classes = np.asarray(_pick(source, _LABEL_NAMES, dimensions=1))
     if classes.dtype == object:
-        raise DataError(f"labels in {source} are neither whole numbers nor words")
+        raise DataError(
+            f"labels in {source} are neither whole numbers nor words; give class numbers or class names"
+        )
     if np.issubdtype(classes.dtype, np.floating):
-        if not (np.isfinite(classes).all() and (classes == np.floor(classes)).all()):
-            raise DataError(f"labels in {source} are not whole numbers")
-        classes = classes.astype(np.int64)
+        classes = _whole_numbers(classes, source)
     if len(classes) != len(matrix):
-        raise DataError(f"{source} has {len(classes)} labels, {file} {len(matrix)} embeddings; give one each")
+        raise DataError(
+            f"{source} has {len(classes)} labels, {file} {len(matrix)} embeddings; give one label per embedding"
+        )
     return matrix, classes
+
+
+def _whole_numbers(labels: np.ndarray, source: Path) -> np.ndarray:
+    """Floating labels as int64, if none of them can have been rounded."""
+    if not (np.isfinite(labels).all() and (labels == np.floor(labels)).all()):
+        raise DataError(f"labels in {source} are not whole numbers; give class numbers or class names")
+    largest = 2 ** (np.finfo(labels.dtype).nmant + 1)
+    if np.abs(labels).max() >= largest:
+        raise DataError(
+            f"labels in {source} have dtype {labels.dtype} and reach {np.abs(labels).max():.0f}; from "
+            f"{largest:,} on, {labels.dtype} rounds neighboring whole numbers to one, so that different classes "
+            "may have become the same; save the labels as integers"
+        )
+    return labels.astype(np.int64)
 
 
 def _pick(file: Path, names: tuple[str, ...], dimensions: int) -> Any:
     """The matrix (2) or column (1) of a file."""
     if not file.is_file():
-        raise FileError(f"no file {file}")
+        raise FileError(f"no file {file}; give a .npy, .npz or .parquet file")
     try:
         if file.suffix == ".npy":
             found = np.load(file, mmap_mode="r", allow_pickle=False)
@@ -87,7 +118,7 @@ def _pick(file: Path, names: tuple[str, ...], dimensions: int) -> Any:
             raise
         raise FileError(f"{file} cannot be read: {error}") from error
     if found.ndim != dimensions:
-        kind = "a matrix (N, D)" if dimensions == 2 else "one label a row"
+        kind = "a matrix (N, D)" if dimensions == 2 else "one label per row"
         raise DataError(f"{file} has an array of shape {found.shape}; expected {kind}")
     return found
 
@@ -123,9 +154,9 @@ def _from_parquet(file: Path, names: tuple[str, ...], dimensions: int) -> np.nda
 
 
 def _code(parts: list[np.ndarray]) -> tuple[list[np.ndarray], list[str] | None]:
-    """Labels as int64; words are numbered in sorted order and kept as names."""
+    """Labels as integers; words are numbered in sorted order and kept as names."""
     if all(np.issubdtype(part.dtype, np.integer) for part in parts):
-        return [part.astype(np.int64) for part in parts], None
+        return parts, None
     words = [part.astype(str) for part in parts]
     names, codes = np.unique(np.concatenate(words), return_inverse=True)
     ends = np.cumsum([len(part) for part in words])[:-1]

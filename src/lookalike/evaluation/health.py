@@ -1,4 +1,4 @@
-"""Are the embeddings alive? How many directions they use, and how far classes stand apart on average.
+"""Diagnostics of collapsed embeddings: how many directions they use, and how similar classes are on average.
 
     effective rank = exp( - sum_i p_i log p_i ),  p_i = s_i / sum s,  s: singular values of the matrix
         (Roy & Vetterli 2007): 1 when every row lies on one line, D when all directions are used alike.
@@ -25,7 +25,7 @@ class Health:
         effective_rank: between 1 and min(N, D).
         within: mean cosine within classes; NaN when no class has two rows.
         between: mean cosine between classes; NaN with one class.
-        collapsed: everything is nearly alike; retrieval figures then mean little.
+        collapsed: all rows are nearly the same, or not finite; retrieval metrics then mean little.
         warning: one sentence when collapsed, else empty.
     """
 
@@ -37,9 +37,10 @@ class Health:
 
 
 def embedding_health(embeddings: Any, labels: Any) -> Health:
-    """Health of (N, D) embeddings with (N,) labels; zero rows count as similar to nothing.
+    """Health of (N, D) embeddings with (N,) labels; a row of zeros has cosine 0 with everything.
 
     The effective rank is that of the unit rows, not centered: a shift common to all rows is a collapse too.
+    Rows that are not finite are reported as a collapse, never as an error.
     """
     labels = labels.detach().cpu().numpy() if torch.is_tensor(labels) else np.asarray(labels)
     classes, inverse = np.unique(labels, return_inverse=True)
@@ -48,10 +49,13 @@ def embedding_health(embeddings: Any, labels: Any) -> Health:
     sums = torch.zeros(len(classes), dim, dtype=torch.float64)
     moment = torch.zeros(dim, dim, dtype=torch.float64)
     own = torch.zeros(len(classes), dtype=torch.float64)
+    broken = 0
     for start in range(0, count, 4096):
         part = embeddings[start : start + 4096]
         rows = part.detach().cpu() if torch.is_tensor(part) else torch.from_numpy(np.array(part))
-        rows = torch.nn.functional.normalize(rows.to(torch.float64), eps=1e-150)
+        rows = rows.to(torch.float64)
+        broken += int((~torch.isfinite(rows).all(dim=1)).sum())
+        rows = torch.nn.functional.normalize(torch.nan_to_num(rows, 0.0, 0.0, 0.0), eps=1e-150)
         sums.index_add_(0, codes[start : start + 4096], rows)
         own.index_add_(0, codes[start : start + 4096], rows.square().sum(dim=1))
         moment += rows.T @ rows
@@ -65,17 +69,20 @@ def embedding_health(embeddings: Any, labels: Any) -> Health:
     )
     rank = _effective_rank(moment)
     overall = within if np.isnan(between) else between
-    collapsed = bool(rank < COLLAPSED_RANK or overall > COLLAPSED_SIMILARITY)
-    warning = (
-        f"embeddings have collapsed: effective rank {rank:.1f} of {min(count, dim)}, mean cosine between "
-        f"classes {overall:.3f}; lower the learning rate or look at the pooling"
-        if collapsed
-        else ""
-    )
+    collapsed = bool(broken or rank < COLLAPSED_RANK or overall > COLLAPSED_SIMILARITY)
+    warning = ""
+    if broken:
+        warning = f"{broken:,} of {count:,} embeddings are not finite; lower the learning rate"
+    elif collapsed:
+        warning = (
+            f"embeddings have collapsed: effective rank {rank:.1f} of {min(count, dim)}, mean cosine between "
+            f"classes {overall:.3f}; lower the learning rate or check the pooling"
+        )
     return Health(rank, within, between, collapsed, warning)
 
 
 def _effective_rank(moment_DD: torch.Tensor) -> float:
+    """From the second moment of the rows, whose eigenvalues are the squared singular values of the matrix."""
     values = torch.linalg.eigvalsh(moment_DD).clamp_min(0).sqrt()
     total = float(values.sum())
     if total == 0:

@@ -1,114 +1,189 @@
-"""Retrieval metrics as pure functions of ranks.
+"""METRICS: every metric, one entry each. Values, keys, reports, the command line and the docs iterate it.
 
-Input everywhere: for each (query, positive) pair the number of negatives ahead of it, and the query that owns
-the pair. From it follow the ranks of a query's positives: sorted by negatives ahead, the m-th has rank
-m + negatives ahead. Output: one number a query, in 0..1.
-
-Legend: Q queries, P pairs, R_q positives of query q.
+A metric is a function of the ranks of a query's positives (`of_ranks`), of these and K (`of_ranks_at_k`), or
+of class labels and k-means clusters (`of_clusters`). To add one, write the function and add an entry.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from lookalike.errors import UnknownNameError
+from lookalike.evaluation import clusters as of
+from lookalike.evaluation import ranks
+from lookalike.evaluation.ranks import Floats, Integers, Ranks
+from lookalike.utils.validation import near_miss
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+DEFAULT_KS = (1, 2, 4, 8)
+"""The K of Recall@K everywhere, unless others are asked for."""
 
 
-def ranks_of_positives(owner_P: Integers, ahead_P: Integers, counts_Q: Integers) -> tuple[Integers, Integers]:
-    """Ranks (from 1) and places among the positives (from 1), both (P,), pairs sorted by query and rank.
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One metric: how it is computed, how it is shown, and what it means.
 
-    Args:
-        owner_P: query of each pair, ascending.
-        ahead_P: negatives ahead of it.
-        counts_Q: R_q.
+    Attributes:
+        key: in results and JSON; `_k` at the end stands for the number K.
+        title: heading of the docs' section.
+        formula, meaning: of one query's value.
+        elsewhere: what papers and other libraries call it, and what else they mean by its name.
+        of_ranks, of_ranks_at_k, of_clusters: the function; exactly one of the three.
+        higher_is_better: direction.
+        percent: whether tables show it in percent.
+        in_tables: whether tables of a run show it.
     """
-    ahead = ahead_P[np.lexsort((ahead_P, owner_P))]
-    starts = np.concatenate([[0], np.cumsum(counts_Q)[:-1]]) if len(counts_Q) else np.zeros(0, dtype=np.int64)
-    place = np.arange(len(ahead), dtype=np.int64) - np.repeat(starts, counts_Q) + 1
-    return ahead + place, place
+
+    key: str
+    title: str
+    formula: str
+    meaning: str
+    elsewhere: str
+    of_ranks: Callable[[Ranks], Floats] | None = None
+    of_ranks_at_k: Callable[[Ranks, int], Floats] | None = None
+    of_clusters: Callable[[Integers, Integers], float] | None = None
+    higher_is_better: bool = True
+    percent: bool = True
+    in_tables: bool = True
+
+    def keys(self, ks: Iterable[int]) -> list[str]:
+        """Result keys: one per K, or the one key."""
+        if self.of_ranks_at_k is None:
+            return [self.key]
+        return [f"{self.key.removesuffix('_k')}_{k}" for k in ks]
+
+    def compute(self, found: Ranks, ks: Sequence[int]) -> list[Floats]:
+        """Values per query, in the order of `keys`; none for a metric of clusters."""
+        if self.of_ranks_at_k is not None:
+            return [self.of_ranks_at_k(found, k) for k in ks]
+        return [] if self.of_ranks is None else [self.of_ranks(found)]
 
 
-def retrieval_metrics(
-    owner_P: Integers, ahead_P: Integers, counts_Q: Integers, ks: Sequence[int]
-) -> dict[str, Floats]:
-    """Every metric of every query; queries without positives get NaN.
+_ENTRIES = (
+    Metric(
+        key="recall_at_k",
+        title="Recall@K",
+        formula="1 if h_k >= 1 else 0",
+        meaning="Whether any of the k nearest has the query's class: the papers' Recall@K, a hit rate.",
+        elsewhere="recall@k in metric-learning papers, CMC@k in re-identification, hit rate or success@k in "
+        "recommendation. Information retrieval's recall@k is ir_recall_at_k here. At k = 1 it equals "
+        "precision_at_1, which pytorch-metric-learning reports. The papers' code counts queries without "
+        "positives as misses (no_match='miss').",
+        of_ranks_at_k=ranks.recall_at_k,
+    ),
+    Metric(
+        key="precision_at_k",
+        title="Precision@K",
+        formula="h_k / k",
+        meaning="The share of the k nearest that have the query's class; below 1 by construction if R < k.",
+        elsewhere="torchmetrics' retrieval precision takes scores <= 0 as not retrieved, which changes it for "
+        "negative cosines.",
+        of_ranks_at_k=ranks.precision_at_k,
+        in_tables=False,
+    ),
+    Metric(
+        key="ir_recall_at_k",
+        title="Recall@K of information retrieval",
+        formula="h_k / R",
+        meaning="The share of the query's positives among the k nearest; below 1 by construction if R > k.",
+        elsewhere="recall@k in information retrieval, torchmetrics and libraries in scikit-learn's style.",
+        of_ranks_at_k=ranks.ir_recall_at_k,
+        in_tables=False,
+    ),
+    Metric(
+        key="map_at_r",
+        title="MAP@R",
+        formula="(1/R) sum over m with rank_m <= R of m / rank_m",
+        meaning="Precision at each positive among the R nearest, summed and divided by R: order counts, and "
+        "a missing positive costs.",
+        elsewhere="mean_average_precision_at_r in pytorch-metric-learning, whose mean_average_precision also "
+        "divides by R but sums over all its k neighbors. OpenMetricLearning's map@k divides by the hits "
+        "among the k, TensorFlow Similarity's by R; Roth et al.'s mAP_c by the class size including the "
+        "query, so that a perfect ranking stays below 1.",
+        of_ranks=ranks.map_at_r,
+    ),
+    Metric(
+        key="r_precision",
+        title="R-precision",
+        formula="h_R / R",
+        meaning="Precision, and recall, among the R nearest.",
+        elsewhere="The same in pytorch-metric-learning, which also leaves out queries with R = 0.",
+        of_ranks=ranks.r_precision,
+    ),
+    Metric(
+        key="mrr",
+        title="Mean reciprocal rank",
+        formula="1 / rank_1",
+        meaning="One over the rank of the nearest positive.",
+        elsewhere="mean_reciprocal_rank in pytorch-metric-learning, where a query whose positives all lie beyond "
+        "its k neighbors has 0; here the rank is exact, however large.",
+        of_ranks=ranks.mrr,
+    ),
+    Metric(
+        key="nmi",
+        title="Normalized mutual information",
+        formula="I(classes, clusters) / ((H(classes) + H(clusters)) / 2)",
+        meaning="Agreement of k-means clusters, as many as classes, with the classes. It depends on the "
+        "k-means engine and its seed.",
+        elsewhere="The arithmetic mean, as in SoftTriple, ProxyGML and scikit-learn since 0.22.",
+        of_clusters=of.nmi,
+    ),
+    Metric(
+        key="nmi_geometric",
+        title="NMI with the geometric mean",
+        formula="I(classes, clusters) / sqrt(H(classes) H(clusters))",
+        meaning="The same with the geometric mean of the entropies; never below nmi.",
+        elsewhere="ProxyNCA++'s code and scikit-learn up to 0.21; its paper prints the arithmetic formula.",
+        of_clusters=of.nmi_geometric,
+        in_tables=False,
+    ),
+    Metric(
+        key="ami",
+        title="Adjusted mutual information",
+        formula="(I - E[I]) / ((H(classes) + H(clusters)) / 2 - E[I])",
+        meaning="NMI corrected for chance: 0 for random clusters of the same sizes, and it can be negative.",
+        elsewhere="AMI in pytorch-metric-learning; both call scikit-learn's function.",
+        of_clusters=of.ami,
+    ),
+)
 
-    With rank_m the rank of the m-th nearest positive and h_k the positives among the k nearest:
-        recall_at_k = 1 if rank_1 <= k else 0; precision_at_k = h_k / k; ir_recall_at_k = h_k / R;
-        mrr = 1 / rank_1; r_precision = h_R / R; map_at_r = (1/R) sum over m with rank_m <= R of m / rank_m.
+METRICS: dict[str, Metric] = {metric.key: metric for metric in _ENTRIES}
+
+
+def metric_keys(ks: Iterable[int] = DEFAULT_KS) -> list[str]:
+    """Result keys of all metrics, in the order of METRICS."""
+    ks = list(ks)
+    return [key for metric in METRICS.values() for key in metric.keys(ks)]
+
+
+def table_keys(keys: Iterable[str]) -> list[str]:
+    """Those of `keys` that name a metric which tables show, in the order of METRICS, K ascending."""
+    keys = set(keys)
+    ks = sorted({int(key.rpartition("_")[2]) for key in keys if key.rpartition("_")[2].isdecimal()})
+    return [key for metric in METRICS.values() if metric.in_tables for key in metric.keys(ks) if key in keys]
+
+
+def format_value(key: str, value: float | None) -> str:
+    """A metric's value in tables: percent with two decimals where the metric says so; - for none."""
+    if value is None or math.isnan(value):
+        return "-"
+    return f"{100 * value:.2f}" if find_metric(key).percent else f"{value:.4g}"
+
+
+def find_metric(key: str) -> Metric:
+    """The metric that a result key names: `recall_at_10` is `recall_at_k`.
+
+    Training, studies and the command line refuse mistyped metric names through this function.
+
+    Raises:
+        UnknownNameError: no such metric; the message has the near miss and every known name.
     """
-    rank, place = ranks_of_positives(owner_P, ahead_P, counts_Q)
-    queries = len(counts_Q)
-    known = counts_Q > 0
-    relevant = np.where(known, counts_Q, 1).astype(np.float64)
-    best = np.full(queries, np.iinfo(np.int64).max)
-    first = place == 1
-    best[owner_P[first]] = rank[first]
-    values: dict[str, Floats] = {}
-    for k in ks:
-        hits = np.bincount(owner_P[rank <= k], minlength=queries).astype(np.float64)
-        values[f"recall_at_{k}"] = (best <= k).astype(np.float64)
-        values[f"precision_at_{k}"] = hits / k
-        values[f"ir_recall_at_{k}"] = hits / relevant
-    inside = rank <= counts_Q[owner_P]
-    values["r_precision"] = np.bincount(owner_P[inside], minlength=queries) / relevant
-    gain = place[inside] / rank[inside]
-    values["map_at_r"] = np.bincount(owner_P[inside], weights=gain, minlength=queries) / relevant
-    values["mrr"] = 1.0 / best
-    for array in values.values():
-        array[~known] = np.nan
-    return values
-
-
-def expected_metrics(greater_R: Integers, tied_R: Integers, ks: Sequence[int]) -> dict[str, float]:
-    """The metrics of one query, averaged over every order of its ties.
-
-    Positives tied with negatives form a group of T places, m of them positives, behind s other places of
-    which h are positives. Place s + i holds a positive with probability m / T, and given that, (i - 1)(m - 1)
-    / (T - 1) of the group's places before it are expected to.
-
-    Args:
-        greater_R: negatives strictly more similar than each positive.
-        tied_R: negatives exactly as similar.
-    """
-    order = np.lexsort((tied_R, greater_R))
-    greater_R, tied_R = greater_R[order], tied_R[order]
-    relevant = len(greater_R)
-    hits = dict.fromkeys(ks, 0.0)
-    found = dict.fromkeys(ks, 0.0)
-    r_precision = map_at_r = mrr = 0.0
-    earlier = 0  # positives in the groups before
-    while earlier < relevant:
-        greater, tied = int(greater_R[earlier]), int(tied_R[earlier])
-        same = int(((greater_R == greater) & (tied_R == tied)).sum()) if tied else 1
-        size, before = same + tied, greater + earlier
-        inside = np.arange(1, size + 1)
-        share = same / size
-        r_precision += share * min(max(relevant - before, 0), size) / relevant
-        within = inside[: max(relevant - before, 0)]
-        of_group = (within - 1) * (same - 1) / max(size - 1, 1)
-        map_at_r += float((share * (earlier + 1 + of_group) / (before + within)).sum()) / relevant
-        if earlier == 0:  # open: no positive among the first i of the group
-            still = np.cumprod(np.maximum(tied - inside + 1, 0) / (size - inside + 1))
-            opened = np.concatenate([[1.0], still])
-            mrr = float(((opened[:-1] - opened[1:]) / (before + inside)).sum())
-            found = {k: 1.0 - float(opened[min(max(k - before, 0), size)]) for k in ks}
-        for k in ks:
-            hits[k] += share * min(max(k - before, 0), size)
-        earlier += same
-    values = {"r_precision": r_precision, "map_at_r": map_at_r, "mrr": mrr}
-    for k in ks:
-        values[f"recall_at_{k}"] = found[k]
-        values[f"precision_at_{k}"] = hits[k] / k
-        values[f"ir_recall_at_{k}"] = hits[k] / relevant
-    return values
-
-
-def mean_by_class(values_Q: Floats, labels_Q: Integers) -> tuple[Integers, Floats]:
-    """Classes that have a scored query, and the mean over each one's scored queries (NaN are not scored)."""
-    scored = ~np.isnan(values_Q)
-    classes, inverse = np.unique(labels_Q[scored], return_inverse=True)
-    total = np.bincount(inverse, weights=values_Q[scored], minlength=len(classes))
-    return classes, total / np.maximum(np.bincount(inverse, minlength=len(classes)), 1)
+    stem, _, number = key.rpartition("_")
+    per_k = METRICS.get(f"{stem}_k") if number.isdecimal() and int(number) > 0 else None
+    if key in METRICS:
+        return METRICS[key]
+    if per_k is not None and per_k.of_ranks_at_k is not None:
+        return per_k
+    spelled = metric_keys([int(number) if number.isdecimal() else 1])
+    raise UnknownNameError(
+        f"unknown metric '{key}'{near_miss(key, spelled)} (known: {', '.join(METRICS)}; k stands for a number)"
+    )

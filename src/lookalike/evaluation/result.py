@@ -1,6 +1,7 @@
-"""What an evaluation says: values, counts of everything left out, and the per-query numbers behind them."""
+"""Result of an evaluation: values, counts of everything left out, and the per-query numbers behind them."""
 
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from lookalike.errors import FileError
-from lookalike.evaluation.metrics import mean_by_class
+from lookalike.evaluation.ranks import Floats, Integers
+from lookalike.utils.io import write_atomically
 
 
 @dataclass(frozen=True)
@@ -16,14 +18,17 @@ class RetrievalResult:
     """Metrics of one set of embeddings, 0-1.
 
     Attributes:
-        values: metric key -> mean over the scored queries (`recall_at_1`, `map_at_r`, ...; `nmi`, `ami` when
-            asked).
+        values: metric key -> mean over the scored queries (`recall_at_1`, `map_at_r`, ...; `nmi`, `ami` if
+            clustering was on); NaN without any scored query.
         class_average: the same keys, mean over classes of the mean over each class's queries.
-        counts: queries, gallery, classes, scored, lone queries and their classes, ties, copies, clipped k.
-        per_query: metric key -> (Q,) float64, NaN where a query has nothing to find and was left out.
+        counts: queries, gallery, classes, scored, queries without a match and their classes, ignored rows,
+            ties, copies, clipped K.
+        per_query: metric key -> (Q,) float64, NaN for queries without a match that were left out.
         labels: (Q,) int64, class of each query.
-        rows: (Q,) int64, row of the embeddings that asked.
-        settings: similarity, order of ties, treatment of lone queries, and so on.
+        rows: (Q,) int64, row of the embeddings that each query is.
+        settings: similarity, treatment of queries without a match, ignored label, ks.
+        clustering: engine, clusters, restarts, iterations and seed, or None.
+        notes: sentences that a reader of the values has to know.
         class_names: names by class number, or None.
     """
 
@@ -50,7 +55,7 @@ class RetrievalResult:
         raise AttributeError(f"no metric '{key}' in this result (has: {', '.join(values)})")
 
     def per_class(self) -> dict[str, list[Any]]:
-        """Columns `class`, `queries` (scored ones) and one for each metric, classes ascending."""
+        """Columns `class`, `queries` (scored ones) and one per metric, classes ascending."""
         columns: dict[str, list[Any]] = {}
         for key, values in self.per_query.items():
             classes, means = mean_by_class(values, self.labels)
@@ -68,7 +73,8 @@ class RetrievalResult:
         return self.class_names[int(label)]
 
     def to_dict(self, *, per_class: bool = False) -> dict[str, Any]:
-        """Plain values for JSON: metric keys on top, then `class_average`, `counts`, `settings`, `notes`."""
+        """Plain values for JSON, None where there is no number: metric keys, then `class_average`, `counts`,
+        `settings`, `clustering`, `notes`."""
         out: dict[str, Any] = {**self.values, "class_average": dict(self.class_average)}
         out["counts"] = dict(self.counts)
         out["settings"] = dict(self.settings)
@@ -77,41 +83,69 @@ class RetrievalResult:
         out["notes"] = list(self.notes)
         if per_class:
             out["per_class"] = self.per_class()
-        return out
+        plain: dict[str, Any] = without_nan(out)
+        return plain
 
     def summary(self) -> str:
-        """A few lines for people: how many asked, what was left out, how ties and similarity were taken."""
-        asked = (
-            f"{self.counts['scored']:,} of {self.counts['queries']:,} queries of {self.counts['classes']:,} "
-            f"classes, gallery of {self.counts['gallery']:,}; {self.settings['similarity']} similarity, "
-            f"ties by {self.settings['ties']}"
+        """A few lines for people: what was compared, what was left out, how similarity was computed."""
+        counts = self.counts
+        against = (
+            f"a separate gallery of {counts['gallery']:,}"
+            if counts["separate_gallery"]
+            else f"{counts['gallery']:,} rows of the same set, each query's own row left out"
         )
-        lines = [asked, *self.notes]
+        lines = [
+            f"{counts['scored']:,} of {counts['queries']:,} queries of {counts['classes']:,} classes against "
+            f"{against}; {self.settings['similarity']} similarity",
+            *self.notes,
+        ]
         if self.clustering is not None:
             how = self.clustering
             lines.append(
-                f"clusters: nmi {100 * self.values['nmi']:.2f}, ami {100 * self.values['ami']:.2f} (k = "
-                f"{how['clusters']:,}, {how['engine']}, {how['restarts']} starts, seed {how['seed']})"
+                f"clusters: k = {how['clusters']:,}, {how['engine']}, {how['restarts']} starts, seed {how['seed']}"
             )
         return "\n".join(lines)
 
     def save(self, file: str | Path) -> Path:
-        """Writes FILE.json (`to_dict` with classes) and, beside it, FILE.npz with the per-query arrays.
+        """Writes FILE.json (`to_dict` with classes) and FILE.npz with the per-query arrays.
 
-        `lookalike compare` reads the pair back.
+        `lookalike compare` reads the pair.
 
         Raises:
             FileError: the folder does not exist or cannot be written.
         """
         file = Path(file).with_suffix(".json")
-        try:
-            file.write_text(json.dumps(self.to_dict(per_class=True), indent=1) + "\n", encoding="utf-8")
-            np.savez_compressed(
-                file.with_suffix(".npz"),
-                labels=self.labels,
-                rows=self.rows,
-                **self.per_query,  # type: ignore[arg-type]
+        if not file.parent.is_dir():
+            raise FileError(
+                f"cannot write {file}: no folder {file.parent}; give a file in a folder that exists"
             )
+        arrays: dict[str, Any] = {"labels": self.labels, "rows": self.rows, **self.per_query}
+        text = json.dumps(self.to_dict(per_class=True), indent=1, ensure_ascii=False, allow_nan=False)
+
+        def write_arrays(temporary: Path) -> None:
+            with temporary.open("wb") as stream:
+                np.savez_compressed(stream, **arrays)
+
+        try:
+            write_atomically(file.with_suffix(".npz"), write_arrays)
+            write_atomically(file, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
         except OSError as error:
             raise FileError(f"cannot write {file}: {error}; give a file in a folder that exists") from error
         return file
+
+
+def mean_by_class(values_Q: Floats, labels_Q: Integers) -> tuple[Integers, Floats]:
+    """Classes that have a scored query, and the mean over each one's scored queries (NaN are not scored)."""
+    scored = ~np.isnan(values_Q)
+    classes, inverse = np.unique(labels_Q[scored], return_inverse=True)
+    total = np.bincount(inverse, weights=values_Q[scored], minlength=len(classes))
+    return classes, total / np.maximum(np.bincount(inverse, minlength=len(classes)), 1)
+
+
+def without_nan(value: Any) -> Any:
+    """`value` with None in place of NaN and infinity, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

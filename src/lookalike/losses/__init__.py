@@ -3,6 +3,7 @@
 from lookalike.losses.arcface import ArcFace, CosFace
 from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.build import BASE_LOSSES
+from lookalike.losses.contrastive import CosineContrastive
 from lookalike.losses.hierarchical import HierarchicalProxyLoss
 from lookalike.losses.horde import Horde
 from lookalike.losses.norm_softmax import NormSoftmax
@@ -38,6 +39,7 @@ __all__ = [
     "AsPML",
     "Contrastive",
     "CosFace",
+    "CosineContrastive",
     "FromPML",
     "HierarchicalProxyLoss",
     "Horde",

@@ -11,6 +11,7 @@ from torch import Generator
 from lookalike.errors import ArgumentError
 from lookalike.losses.arcface import ArcFace, CosFace
 from lookalike.losses.base import MetricLoss, ProxyLoss
+from lookalike.losses.contrastive import CosineContrastive
 from lookalike.losses.norm_softmax import NormSoftmax
 from lookalike.losses.pml import (
     Contrastive,
@@ -42,6 +43,7 @@ BASE_LOSSES: dict[str, type[MetricLoss]] = {
     "triplet_semihard": TripletSemihard,
     "triplet": Triplet,
     "contrastive": Contrastive,
+    "cosine_contrastive": CosineContrastive,
     "n_pairs": NPairs,
     "lifted_structure": LiftedStructure,
     "ranked_list": RankedList,

@@ -1,18 +1,18 @@
 """Inception with batch norm ("BN-Inception", Inception v2): the backbone of most of the papers.
 
-Source: Ioffe and Szegedy 2015, in the form that was converted from Caffe and that the field fine-tunes.
-Parameter names are those of the commonly used file `bn_inception-52deb4733.pth`, so that it loads as it
-is. Images go in as BGR on the 0-255 scale with (104, 117, 128) subtracted.
+Source: Ioffe and Szegedy 2015, in the form that was converted from Caffe and that the field fine-tunes. Weights of
+the commonly used file `bn_inception-52deb4733.pth` load under the names that they have there (`rename`). Images
+go in as BGR on the 0-255 scale with (104, 117, 128) subtracted.
 
-A trap of that code's history: it applies `ReLU(inplace=True)` and then goes on with the batch norm's output
-under its old name, which looks as if the ReLU were skipped; whoever drops `inplace` removes every
-ReLU. Here each convolution is followed by batch norm and ReLU in one function.
+The widely copied code of this network applies `ReLU(inplace=True)` and continues with the batch norm's output under
+its old name, which looks as if the ReLU were skipped; dropping `inplace` there removes every ReLU. Here each
+convolution is followed by batch norm and ReLU in one module, the `Unit`.
 
-The network is the table below. Every block has up to four branches, concatenated in this order:
-1x1; 3x3 behind a 1x1; two 3x3 behind a 1x1 ("double"); pooling, with a 1x1 unless the block halves the map.
+The network is the table below. Every block has up to four branches, concatenated in this order: 1x1; 3x3 after a
+1x1; two 3x3 after a 1x1 ("double"); pooling, with a 1x1 unless the block halves the map.
 """
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,13 +54,14 @@ PLAN = (
 CHANNELS = 1024
 
 
-class ConvNormRelu(nn.Module):
-    """ReLU(batch norm(convolution)), over a convolution and a batch norm that the network owns."""
+class Unit(nn.Module):
+    """ReLU(batch norm(convolution)); `name` is that of its convolution in the common weights file."""
 
-    def __init__(self, convolution: nn.Module, norm: nn.Module) -> None:
+    def __init__(self, name: str, before: int, after: int, *, kernel: int, stride: int = 1) -> None:
         super().__init__()
-        self.convolution = convolution
-        self.norm = norm
+        self.name = name
+        self.convolution = nn.Conv2d(before, after, kernel, stride=stride, padding=kernel // 2)
+        self.norm = nn.BatchNorm2d(after)
 
     def forward(self, maps_BFHW: Tensor) -> Tensor:
         return functional.relu(self.norm(self.convolution(maps_BFHW)))
@@ -80,7 +81,7 @@ class Block(nn.Module):
 
     def _pooled(self, maps_BFHW: Tensor) -> Tensor:
         if self._plan.stride == 2:
-            # even maps as in the original; odd ones, on which the original cannot run, with a border
+            # even maps as in the original; odd maps, on which the original fails, are padded
             odd = (maps_BFHW.shape[2] % 2, maps_BFHW.shape[3] % 2)
             return functional.max_pool2d(maps_BFHW, 3, stride=2, padding=odd, ceil_mode=True)
         assert self.projection is not None
@@ -93,80 +94,62 @@ class Block(nn.Module):
 
 
 class BNInception(nn.Module):
-    """Images (B, 3, H, W), already in its own BGR scale, to feature maps (B, 1024, H/32, W/32).
+    """Images (B, 3, H, W), already in its own BGR scale, to feature maps (B, 1024, H/32, W/32)."""
 
-    Args:
-        num_classes: width of the classifier `last_linear`; 0 leaves it out.
-    """
-
-    def __init__(self, num_classes: int = 0) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        first = nn.Sequential(
-            self._unit("conv1_7x7_s2", 3, 64, kernel=7, stride=2),
+        self.conv1 = nn.Sequential(
+            Unit("conv1_7x7_s2", 3, 64, kernel=7, stride=2), nn.MaxPool2d(3, stride=2, ceil_mode=True)
+        )
+        self.conv2 = nn.Sequential(
+            Unit("conv2_3x3_reduce", 64, 64, kernel=1),
+            Unit("conv2_3x3", 64, 192, kernel=3),
             nn.MaxPool2d(3, stride=2, ceil_mode=True),
         )
-        second = nn.Sequential(
-            self._unit("conv2_3x3_reduce", 64, 64, kernel=1),
-            self._unit("conv2_3x3", 64, 192, kernel=3),
-            nn.MaxPool2d(3, stride=2, ceil_mode=True),
-        )
-        stages: list[tuple[str, nn.Module]] = [("conv1", first), ("conv2", second)]
+        blocks: list[Block] = []
         channels = 192
         for plan in PLAN:
-            stages.append((f"inception_{plan.name}", self._block(plan, channels)))
+            blocks.append(_block(plan, channels))
             channels = plan.channels_out + (channels if plan.stride == 2 else 0)
-        if num_classes:
-            self.last_linear = nn.Linear(channels, num_classes)
+        self.blocks = nn.Sequential(*blocks)
         self.num_features = channels
-        self._stages = tuple(stages)  # in a tuple: the parameters keep their flat names
-
-    def named_stages(self) -> Iterator[tuple[str, nn.Module]]:
-        """Name and module of every stage, in order."""
-        yield from self._stages
-
-    def forward_features(self, images_BCHW: Tensor) -> Tensor:
-        """Feature maps, (B, 1024, H/32, W/32), each side rounded up."""
-        maps = images_BCHW
-        for _, stage in self._stages:
-            maps = stage(maps)
-        return maps
 
     def forward(self, images_BCHW: Tensor) -> Tensor:
-        """Class scores where there is a classifier, feature maps where there is none."""
-        maps = self.forward_features(images_BCHW)
-        if not hasattr(self, "last_linear"):
-            return maps
-        scores: Tensor = self.last_linear(maps.mean(dim=(2, 3)))
-        return scores
+        maps: Tensor = self.blocks(self.conv2(self.conv1(images_BCHW)))
+        return maps
 
-    def _unit(self, name: str, before: int, after: int, *, kernel: int, stride: int = 1) -> ConvNormRelu:
-        convolution = nn.Conv2d(before, after, kernel, stride=stride, padding=kernel // 2)
-        norm = nn.BatchNorm2d(after)
-        self.add_module(name, convolution)
-        self.add_module(f"{name}_bn", norm)
-        return ConvNormRelu(convolution, norm)
+    def rename(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors under this network's names, where they have those of the common weights file."""
+        names = {}
+        for path, unit in self.named_modules():
+            if isinstance(unit, Unit):
+                names[unit.name] = f"{path}.convolution"
+                names[f"{unit.name}_bn"] = f"{path}.norm"
+        pairs = ((key.rpartition("."), value) for key, value in tensors.items())
+        return {f"{names.get(where, where)}{dot}{what}": value for (where, dot, what), value in pairs}
 
-    def _block(self, plan: BlockPlan, channels: int) -> Block:
-        name, stride = f"inception_{plan.name}", plan.stride
-        branches = []
-        if plan.point:
-            branches.append(nn.Sequential(self._unit(f"{name}_1x1", channels, plan.point, kernel=1)))
-        narrow, wide = plan.single
-        branches.append(
-            nn.Sequential(
-                self._unit(f"{name}_3x3_reduce", channels, narrow, kernel=1),
-                self._unit(f"{name}_3x3", narrow, wide, kernel=3, stride=stride),
-            )
+
+def _block(plan: BlockPlan, channels: int) -> Block:
+    name, stride = f"inception_{plan.name}", plan.stride
+    branches = []
+    if plan.point:
+        branches.append(nn.Sequential(Unit(f"{name}_1x1", channels, plan.point, kernel=1)))
+    narrow, wide = plan.single
+    branches.append(
+        nn.Sequential(
+            Unit(f"{name}_3x3_reduce", channels, narrow, kernel=1),
+            Unit(f"{name}_3x3", narrow, wide, kernel=3, stride=stride),
         )
-        narrow, wide = plan.double
-        branches.append(
-            nn.Sequential(
-                self._unit(f"{name}_double_3x3_reduce", channels, narrow, kernel=1),
-                self._unit(f"{name}_double_3x3_1", narrow, wide, kernel=3),
-                self._unit(f"{name}_double_3x3_2", wide, wide, kernel=3, stride=stride),
-            )
+    )
+    narrow, wide = plan.double
+    branches.append(
+        nn.Sequential(
+            Unit(f"{name}_double_3x3_reduce", channels, narrow, kernel=1),
+            Unit(f"{name}_double_3x3_1", narrow, wide, kernel=3),
+            Unit(f"{name}_double_3x3_2", wide, wide, kernel=3, stride=stride),
         )
-        projection = None
-        if plan.projection:
-            projection = self._unit(f"{name}_pool_proj", channels, plan.projection, kernel=1)
-        return Block(plan, branches, projection)
+    )
+    projection = None
+    if plan.projection:
+        projection = Unit(f"{name}_pool_proj", channels, plan.projection, kernel=1)
+    return Block(plan, branches, projection)

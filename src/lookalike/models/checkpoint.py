@@ -1,8 +1,8 @@
 """A trained embedder on disk: `model.safetensors` and `config.json`, enough to rebuild it, without pickle.
 
-The weights file carries the text of the configuration too and is what `load_model` reads, so replacing that
-one file is one step: an interrupted save leaves the older model whole. `config.json` is the same text for
-people and other tools. Proxies are not part of a model: class names are kept as plain strings.
+The weights file also contains the configuration and is the only file that `load_model` reads, so replacing that one
+file is one step: an interrupted save leaves the older model whole. `config.json` is the same text for people and
+other tools. Proxies are not part of a model: class names are kept as plain strings.
 """
 
 import hashlib
@@ -16,15 +16,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from lookalike.errors import FileError
+from lookalike.errors import FileError, LookalikeError, first_line
 from lookalike.models import backbones
+from lookalike.models.config import EmbedderConfig
 from lookalike.models.embedder import Embedder
-from lookalike.models.parts import EmbedderConfig
 from lookalike.utils.io import write_atomically
 
-FORMAT = 1
+FORMAT = 2
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
-_SAYS_NOTHING_ABOUT_VECTORS = ("weights_origin", "weights_license")
+CHECKED_BYTES = 200_000_000
+"""Files up to this size have their fingerprint checked when they are loaded, which takes below a second."""
+LARGEST_SIZE = 4096
+_NOT_IN_FINGERPRINT = ("backbone", "weights_origin", "weights_license")
 
 
 def save_model(
@@ -37,17 +40,16 @@ def save_model(
     """Writes the embedder into `folder` (made if absent), each file in one step.
 
     Args:
-        folder: where `model.safetensors` and `config.json` go; other files there stay.
+        folder: where `model.safetensors` and `config.json` are written; other files there stay.
         embedder: on any device, in any memory format.
         class_names: of the training classes, in order of their labels.
-        extra: plain values to keep beside (JSON).
+        extra: plain values to save as well (JSON).
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     config = {
         "format": FORMAT,
         "embedder": embedder.config.to_dict(),
-        "channels": embedder.channels,
         "fingerprint": fingerprint(embedder),
         "class_names": list(class_names),
         "extra": extra or {},
@@ -62,10 +64,11 @@ def load_model(folder: str | Path) -> tuple[Embedder, dict[str, Any]]:
     """The embedder of a run directory or model folder, on the CPU in eval mode, and its configuration.
 
     The configuration holds `class_names`, `fingerprint`, `extra`, and under `embedder` the fields of
-    `EmbedderConfig`.
+    `EmbedderConfig`. A file of unknown origin is safe to load: nothing in it is executed, names of files or hubs in
+    it are not followed, and no memory is taken before the network has been compared with the tensors in the file.
 
     Raises:
-        FileError: no model there, or one that is damaged, of a newer format, or not of this package.
+        FileError: no model there, or one that is damaged, of another format, or not of this package.
     """
     file = Path(folder) / WEIGHTS
     if not file.is_file():
@@ -73,41 +76,74 @@ def load_model(folder: str | Path) -> tuple[Embedder, dict[str, Any]]:
     try:
         with safe_open(file, framework="pt") as stored:
             text = (stored.metadata() or {}).get("config")
+            config = None if text is None else _read_config(text, file)
+            if config is not None:
+                shapes = {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118
+                settings = _checked_settings(config, shapes, file)
             tensors: dict[str, Tensor] = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
+        if isinstance(error, LookalikeError):
+            raise
         raise FileError(
-            f"'{file}' is damaged or no safetensors file ({error}); save the model again"
+            f"'{file}' is damaged or not a safetensors file ({first_line(error)}); save the model again"
         ) from error
-    if text is None:
+    if config is None:
         raise FileError(f"'{file}' was not saved by this package; load it with weights='{file}' instead")
-    config: dict[str, Any] = json.loads(text)
-    if config.get("format") != FORMAT:
-        raise FileError(
-            f"'{file}' has format {config.get('format')}, this version reads {FORMAT}; update lookalike"
-        )
-    settings = EmbedderConfig.from_dict(config["embedder"])
     with torch.random.fork_rng(devices=[]):
-        backbone, _ = backbones.create(settings.backbone)
-        embedder = Embedder(backbone, settings, channels=config["channels"])
-    try:
-        embedder.load_state_dict(tensors)
-    except RuntimeError as error:
+        embedder = Embedder(backbones.create(settings.architecture, settings.preprocessing.size), settings)
+    embedder.load_state_dict(tensors)
+    if file.stat().st_size <= CHECKED_BYTES and fingerprint(embedder) != config["fingerprint"]:
         raise FileError(
-            f"'{file}' does not fit backbone '{settings.backbone}' as this version of timm builds it: "
-            f"{str(error).splitlines()[-1].strip()}"
-        ) from error
+            f"'{file}' is damaged: its weights are not those that were saved (the fingerprint differs); copy it again"
+        )
     return embedder.eval(), config
+
+
+def _read_config(text: str, file: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(text)
+        found = config["format"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise FileError(f"'{file}' holds no readable configuration; save the model again") from error
+    if found != FORMAT:
+        advice = "update lookalike" if isinstance(found, int) and found > FORMAT else "train the model again"
+        raise FileError(f"'{file}' has format {found}, this version reads format {FORMAT}; {advice}")
+    if not isinstance(config.get("embedder"), dict) or not isinstance(config.get("fingerprint"), str):
+        raise FileError(f"'{file}' holds no readable configuration; save the model again")
+    return dict(config)
+
+
+def _checked_settings(
+    config: dict[str, Any], shapes: dict[str, tuple[int, ...]], file: Path
+) -> EmbedderConfig:
+    """The settings, after the network that they describe has been compared with the tensors in the file."""
+    settings = EmbedderConfig.from_dict(config["embedder"])
+    if settings.preprocessing.size > LARGEST_SIZE:
+        raise FileError(f"'{file}' names an image size of {settings.preprocessing.size} pixels")
+    try:
+        with torch.device("meta"):
+            network = Embedder(backbones.create(settings.architecture, settings.preprocessing.size), settings)
+    except (LookalikeError, RuntimeError, ValueError, TypeError, AssertionError) as error:
+        raise FileError(f"'{file}' names a network that cannot be built: {first_line(error)}") from error
+    wanted = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+    if wanted != shapes:
+        name = min(key for key in {*wanted, *shapes} if wanted.get(key) != shapes.get(key))
+        raise FileError(
+            f"'{file}' does not fit backbone '{settings.backbone}' as this version of timm builds it: {name} is "
+            f"{shapes.get(name, 'missing')} in the file and {wanted.get(name, 'missing')} in the network"
+        )
+    return settings
 
 
 def fingerprint(embedder: Embedder) -> str:
     """SHA-256 (hex) of everything that decides an embedding: settings, preprocessing and weights.
 
-    The same on every device, memory format and after saving and loading. Counters of batch norm, and where
-    the weights came from, do not count.
+    The same on every device, in every memory format, and after saving and loading. Counters of batch norm, and the
+    name and origin of the backbone, are left out.
     """
     digest = hashlib.sha256()
     settings = embedder.config.to_dict()
-    for key in _SAYS_NOTHING_ABOUT_VECTORS:
+    for key in _NOT_IN_FINGERPRINT:
         del settings[key]
     digest.update(json.dumps(settings, sort_keys=True).encode())
     for name, value in sorted(embedder.state_dict().items()):

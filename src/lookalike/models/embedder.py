@@ -1,71 +1,109 @@
 """The network that turns images into embeddings: backbone -> pooling -> norm -> projection.
 
-Images come as uint8 RGB and are normalized here, with the preprocessing that belongs to the weights, so
-no caller can forget or repeat it. Embeddings leave as raw float32 vectors; whoever compares them takes the
-cosine (ProxyNCA++ trains and compares raw ones, and can).
+Images are uint8 RGB and are normalized inside, with the preprocessing that belongs to the weights, so no caller can
+forget or repeat it. `forward` averages the views of the configuration, so whoever embeds sees what was measured;
+training uses the parts and sees one view at a time. Embeddings are raw float32 vectors, to be compared by cosine
+similarity (ProxyNCA++ trains and compares raw ones).
 
-The backbone is a chain of stages where its family is known (see `stages`): `frozen_part(cut)` gives
-activations worth keeping, `trainable_stages(cut)` goes on from them.
+Every timm backbone is a chain of stages (see `stages`): `frozen_part(n)` computes the activations after the first
+`n` of them, `trainable_stages(n)` continues from there.
 """
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lookalike.errors import ArgumentError
-from lookalike.models import backbones, pooling
-from lookalike.models.parts import EmbedderConfig, Normalize, ToMaps, sized
+from lookalike.models import pooling
+from lookalike.models.backbones import BACKBONES
+from lookalike.models.config import EmbedderConfig
 from lookalike.models.pretrained import Loaded, load_backbone
-from lookalike.models.stages import StageCost, stage_costs, stages_of
-from lookalike.preprocessing import Preprocessing
+from lookalike.models.stages import (
+    Extras,
+    StageCost,
+    StageLayout,
+    build_stages,
+    find_extras,
+    find_layout,
+    stage_costs,
+)
+from lookalike.models.trace import features
+from lookalike.models.views import VIEWS, image_views, mean_over_views
+from lookalike.preprocessing import Normalize, Preprocessing
 from lookalike.utils.validation import check_at_least, check_choice
+
+TRAINED_SHARE = 1 / 3
+"""Share of the multiply-accumulates that trains by default: a backward pass costs about two forward passes."""
+
+
+class ToMaps(nn.Module):
+    """Features of any backbone (maps, channels-last maps, tokens) as maps (B, F, H, W)."""
+
+    def __init__(self, channels: int, *, prefix_tokens: int | None) -> None:
+        super().__init__()
+        self.channels = channels
+        self.prefix_tokens = prefix_tokens
+
+    def forward(self, features_BX: Tensor) -> Tensor:
+        if features_BX.ndim == 2:
+            return features_BX[:, :, None, None]
+        if features_BX.ndim == 4:
+            is_first = features_BX.shape[1] == self.channels
+            return features_BX if is_first else features_BX.permute(0, 3, 1, 2)
+        count = features_BX.shape[1]
+        side = int(
+            (count - (self.prefix_tokens or 0)) ** 0.5
+        )  # images are square, and so are maps of patches
+        patches_BPF = features_BX[:, count - side * side :]
+        return patches_BPF.transpose(1, 2).reshape(len(patches_BPF), self.channels, side, side)
+
+
+class FrozenPart(nn.Sequential):
+    """uint8 images to the activations after the first stages; shares the backbone's modules."""
+
+    def __init__(self, preprocessing: Preprocessing, stages: list[nn.Module]) -> None:
+        super().__init__(Normalize(preprocessing), *stages)
+        self.preprocessing = preprocessing
 
 
 class Embedder(nn.Module):
     """Images (B, 3, H, W) uint8 RGB to embeddings (B, embedding_dim) float32, not of unit length.
 
     Args:
-        backbone: a network with `forward_features`, without its classifier.
-        config: how its maps become an embedding.
-        channels: channels of its feature maps.
+        backbone: a network without its classifier; its `forward_features`, or else its forward, gives features.
+        config: how its features become an embedding.
 
     Attributes:
-        preprocessing: what the backbone expects of an image.
         pooled_dim: width of the pooled vector, which the projection reads.
         embedding_dim: width of an embedding.
     """
 
-    def __init__(self, backbone: nn.Module, config: EmbedderConfig, *, channels: int) -> None:
+    def __init__(self, backbone: nn.Module, config: EmbedderConfig) -> None:
         super().__init__()
         check_choice("norm", config.norm, pooling.NORM_NAMES)
         check_at_least("k", config.k, 1)
         self.config = config
-        self.channels = channels
-        self.pooled_dim = pooling.pooled_width(channels, config.pooling)
+        self.pooled_dim = pooling.pooled_width(config.channels, config.pooling)
         self.embedding_dim = self.pooled_dim if config.embedding_dim is None else config.embedding_dim
         check_at_least("embedding_dim", self.embedding_dim, 1)
         self.backbone = backbone
         self.projection: nn.Module = nn.Identity()
         if config.embedding_dim is not None:
             self.projection = nn.Linear(self.pooled_dim, self.embedding_dim, bias=config.bias)
+        self._layout: StageLayout | None = None
+        self._extras: dict[torch.device, Extras] = {}
+
+    @property
+    def channels(self) -> int:
+        """Channels of the backbone's feature maps."""
+        return self.config.channels
 
     @property
     def preprocessing(self) -> Preprocessing:
         """What the backbone expects of an image."""
         return self.config.preprocessing
-
-    @property
-    def named_stages(self) -> tuple[tuple[str, nn.Module], ...] | None:
-        """Name and module of the backbone's stages, or None where its family is unknown."""
-        return stages_of(self.backbone)
-
-    @property
-    def stages(self) -> list[nn.Module] | None:
-        """The backbone's stages, whose composition is its feature extractor; None for an unknown family."""
-        named = self.named_stages
-        return None if named is None else [stage for _, stage in named]
 
     def normalize_input(self, images_BCHW: Tensor) -> Tensor:
         """uint8 RGB images as the backbone's float input."""
@@ -74,10 +112,7 @@ class Embedder(nn.Module):
 
     def feature_maps(self, images_BCHW: Tensor) -> Tensor:
         """The backbone's last maps, (B, channels, h, w)."""
-        extract: Any = getattr(self.backbone, "forward_features", None) or nn.Sequential(
-            *self._split_stages(0)
-        )
-        out: Tensor = ToMaps(self.backbone)(extract(self.normalize_input(images_BCHW)))
+        out: Tensor = self._to_maps()(features(self.backbone, self.normalize_input(images_BCHW)))
         return out
 
     def pool(self, maps_BFHW: Tensor) -> Tensor:
@@ -95,32 +130,61 @@ class Embedder(nn.Module):
         return self.project(self.pool(maps_BFHW))
 
     def forward(self, images_BCHW: Tensor) -> Tensor:
-        return self.embed_maps(self.feature_maps(images_BCHW))
+        views = image_views(images_BCHW, self.config.views)
+        return self.project(mean_over_views(lambda view: self.pool(self.feature_maps(view)), views))
 
-    def frozen_part(self, cut: int) -> nn.Sequential:
-        """uint8 images to the activations after the first `cut` stages; shares the backbone's modules."""
-        return nn.Sequential(Normalize(self.preprocessing), *self._split_stages(cut)[:cut])
+    def set_views(self, views: int) -> None:
+        """Makes `forward` see the image alone (1), or average it with its mirror image (2), at twice the cost."""
+        if views not in VIEWS:
+            raise ArgumentError(
+                f"views is {views}; it is 1 (the image) or 2 (the image and its mirror image)"
+            )
+        self.config = replace(self.config, views=views)
 
-    def trainable_stages(self, cut: int) -> nn.Sequential:
-        """Those activations to feature maps (then `embed_maps`); shares the backbone's modules."""
-        return nn.Sequential(*self._split_stages(cut)[cut:], ToMaps(self.backbone))
+    @property
+    def named_stages(self) -> tuple[tuple[str, nn.Module], ...]:
+        """Name and module of the backbone's stages, whose composition is its feature extractor.
+
+        Raises:
+            ArgumentError: the backbone is no chain of stages.
+        """
+        layout = self._found_layout()
+        extras: Extras = {}
+        if layout.with_extras:
+            device = next(self.backbone.parameters()).device
+            if device not in self._extras:
+                self._extras[device] = find_extras(self.backbone, layout, self.preprocessing.size)
+            extras = self._extras[device]
+        return build_stages(self.backbone, layout, extras)
+
+    @property
+    def stages(self) -> list[nn.Module]:
+        """The modules of `named_stages`."""
+        return [stage for _, stage in self.named_stages]
+
+    def frozen_part(self, frozen_stages: int) -> FrozenPart:
+        """uint8 images to the activations after the first `frozen_stages` stages."""
+        return FrozenPart(self.preprocessing, self._checked_stages(frozen_stages)[:frozen_stages])
+
+    def trainable_stages(self, frozen_stages: int) -> nn.Sequential:
+        """Those activations to feature maps (then `embed_maps`)."""
+        return nn.Sequential(*self._checked_stages(frozen_stages)[frozen_stages:], self._to_maps())
 
     def stage_costs(self, size: int | None = None) -> list[StageCost]:
         """Parameters, multiply-accumulates and output shape of each stage for one image."""
-        self._split_stages(0)
-        return stage_costs(self.named_stages or (), size or self.preprocessing.size)
+        return stage_costs(self.backbone, self._found_layout(), size or self.preprocessing.size)
 
     def default_frozen_stages(self) -> int:
-        """How many stages `partial` training freezes: the backbone's measured cut, or else the fewest that
-        leave at most a third of the multiply-accumulates to train (a backward costs two forward passes)."""
-        entry = backbones.BACKBONES.get(self.config.backbone)
-        if entry is not None and entry.frozen_stages is not None:
-            return entry.frozen_stages
+        """How many stages mode `partial` freezes: the measured number, or else the fewest that leave at most a third
+        of the multiply-accumulates to train."""
+        known = BACKBONES.get(self.config.architecture.name)
+        if known is not None:
+            return known.frozen_stages
         macs = [cost.macs for cost in self.stage_costs()]
-        return next(cut for cut in range(1, len(macs) + 1) if sum(macs[cut:]) <= sum(macs) / 3)
+        return next(n for n in range(1, len(macs) + 1) if sum(macs[n:]) <= sum(macs) * TRAINED_SHARE)
 
     def set_projection(self, weight_DF: Tensor, bias_D: Tensor) -> None:
-        """Copies a closed-form start (see `whitening`) into the projection."""
+        """Copies a projection computed in closed form (see `whitening`)."""
         projection = self.projection
         if not isinstance(projection, nn.Linear) or projection.bias is None:
             raise ArgumentError("this embedder has no projection with a bias; build it with an embedding_dim")
@@ -133,16 +197,24 @@ class Embedder(nn.Module):
             projection.weight.copy_(weight_DF)
             projection.bias.copy_(bias_D)
 
-    def _split_stages(self, cut: int) -> list[nn.Module]:
-        stages = self.stages
-        if stages is None:
+    def _found_layout(self) -> StageLayout:
+        if self._layout is None:
+            self._layout = find_layout(self.backbone, self.preprocessing.size)
+        if self._layout is None:
             raise ArgumentError(
-                f"backbone '{self.config.backbone}' ({type(self.backbone).__name__}) is not known as a chain "
-                "of stages, which partial training needs; train it with mode 'frozen' or 'finetune'"
+                f"backbone '{self.config.backbone}' ({type(self.backbone).__name__}) is not a chain of stages, which "
+                "mode 'partial' needs; train it with train.mode=frozen or train.mode=finetune"
             )
-        if not 0 <= cut <= len(stages):
+        return self._layout
+
+    def _to_maps(self) -> ToMaps:
+        return ToMaps(self.channels, prefix_tokens=getattr(self.backbone, "num_prefix_tokens", None))
+
+    def _checked_stages(self, frozen_stages: int) -> list[nn.Module]:
+        stages = self.stages
+        if not 0 <= frozen_stages <= len(stages):
             raise ArgumentError(
-                f"cut {cut} is not in 0..{len(stages)}, the stages of '{self.config.backbone}'"
+                f"frozen_stages {frozen_stages} is not in 0..{len(stages)}, the stages of '{self.config.backbone}'"
             )
         return stages
 
@@ -150,7 +222,7 @@ class Embedder(nn.Module):
 def build_embedder(
     backbone: str = "tf_efficientnet_lite0",
     *,
-    weights: str | Path | None = None,
+    weights: str | Path = "auto",
     pooling: str = "concat",
     k: int = 1,
     norm: str = "none",
@@ -160,29 +232,31 @@ def build_embedder(
     resize: int | None = None,
     seed: int = 0,
 ) -> Embedder:
-    """An embedder with pretrained weights and a projection that is random until given a start.
+    """An embedder with pretrained weights and a random projection.
 
     Args:
-        backbone: of `backbones.BACKBONES` or of timm.
-        weights: "package", "hub", "none", a file, or None for the backbone's own default.
+        backbone: a timm name, "hf-hub:OWNER/NAME", "local-dir:FOLDER", "googlenet" or "bn_inception".
+        weights: "auto", "package", "hub", "none" or a file (see `pretrained`).
         pooling: one of `pooling.POOLING_NAMES`.
         k: of `k_max`.
         norm: "none", "layer_norm" (no scale or shift) or "unit", after pooling.
         embedding_dim: width of the projection; None leaves it out.
-        bias: whether the projection has one; closed-form starts need it.
-        size: side of the input in pixels; None keeps the weights' own.
+        bias: whether the projection has one; projections in closed form need it.
+        size: side of the input in pixels; None: that of the weights.
         resize: short side before the central crop; given `size` alone, resize = size: no crop.
         seed: of random weights and of the projection; torch's global random state is left as it was.
     """
-    loaded = load_backbone(backbone, weights, seed=seed)
+    loaded = load_backbone(backbone, weights, seed=seed, size=size)
     config = EmbedderConfig(
         backbone=backbone,
+        architecture=loaded.facts.architecture,
+        channels=loaded.facts.channels,
         pooling=pooling,
         k=k,
         norm=norm,
         embedding_dim=embedding_dim,
         bias=bias,
-        preprocessing=sized(loaded.preprocessing, size, resize),
+        preprocessing=loaded.preprocessing.at_size(size, resize),
         weights_origin=loaded.origin,
         weights_license=loaded.license,
     )
@@ -190,7 +264,7 @@ def build_embedder(
 
 
 def assemble(loaded: Loaded, config: EmbedderConfig, *, seed: int = 0) -> Embedder:
-    """The embedder of a ready backbone; the projection is drawn from `seed`."""
+    """The embedder of a loaded backbone; the projection is drawn from `seed`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Embedder(loaded.backbone, config, channels=loaded.channels)
+        return Embedder(loaded.backbone, config)

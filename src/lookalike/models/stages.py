@@ -1,156 +1,44 @@
-"""A backbone as a chain of stages, so that its first part can be frozen and its activations kept.
+"""A backbone as a chain of stages, so that its first stages can be frozen and their activations cached.
 
-Partial training runs the first stages once, stores what comes out, and trains only the rest. That needs
-an exact decomposition: composing the stages must give the backbone's feature extractor, bit for bit (a
-test holds every family to it). Families are told by the class of the network; a network of no known
-family has no stages and can still be frozen as a whole or trained as a whole.
+Partial training runs the first stages once, caches their output, and trains only the rest. That needs an
+exact decomposition: composing the stages gives the backbone's feature extractor, bit for bit. The chain is read
+from a trace of the network, not from a table of families:
 
-What is in no stage is the classifier and its neighbours: `drop_head` replaces it.
+1. From the result backwards, every module that returned exactly what the next one received is a link.
+2. What lies before the first link (patches, class token, positions of a transformer) is one stage, the `Stem`.
+3. A link with more than half of the multiply-accumulates is opened into the chain of its own modules.
+4. A link without multiply-accumulates (norm, activation, pooling) belongs to the stage before it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from lookalike.models.trace import Call, Trace, features, on_meta, trace
 
 
 @dataclass(frozen=True)
-class Each:
-    """Every child of the named module is a stage of its own."""
+class StageLayout:
+    """Where the stages of a backbone are: paths of modules, so that it fits every copy of the backbone.
 
-    child: str
-
-
-Rule = tuple[tuple[str, ...] | Each, ...]
-
-RULES: Mapping[str, Rule] = {
-    "EfficientNet": (("conv_stem", "bn1"), Each("blocks"), ("conv_head", "bn2")),
-    "MobileNetV3": (("conv_stem", "bn1"), Each("blocks")),
-    "ResNet": (
-        ("conv1", "bn1", "act1", "maxpool"),
-        ("layer1",),
-        ("layer2",),
-        ("layer3",),
-        ("layer4",),
-    ),
-    "ConvNeXt": (("stem",), Each("stages"), ("norm_pre",)),
-    "RegNet": (("stem",), ("s1",), ("s2",), ("s3",), ("s4",), ("final_conv",)),
-    "DenseNet": (Each("features"),),
-    "VGG": (Each("features"),),
-    "HighPerfGpuNet": (("stem",), Each("stages")),
-    "InceptionV3": (
-        ("Conv2d_1a_3x3", "Conv2d_2a_3x3", "Conv2d_2b_3x3", "Pool1"),
-        ("Conv2d_3b_1x1", "Conv2d_4a_3x3", "Pool2"),
-        ("Mixed_5b",),
-        ("Mixed_5c",),
-        ("Mixed_5d",),
-        ("Mixed_6a",),
-        ("Mixed_6b",),
-        ("Mixed_6c",),
-        ("Mixed_6d",),
-        ("Mixed_6e",),
-        ("Mixed_7a",),
-        ("Mixed_7b",),
-        ("Mixed_7c",),
-    ),
-    "GoogLeNet": (
-        ("conv1", "maxpool1"),
-        ("conv2", "conv3", "maxpool2"),
-        ("inception3a",),
-        ("inception3b", "maxpool3"),
-        ("inception4a",),
-        ("inception4b",),
-        ("inception4c",),
-        ("inception4d",),
-        ("inception4e", "maxpool4"),
-        ("inception5a",),
-        ("inception5b",),
-    ),
-}
-
-
-class TokenStage(nn.Module):
-    """A vision transformer up to its first block: patches, class token, positions.
-
-    The parameters are the transformer's own, so that freezing this stage freezes them there.
+    Attributes:
+        stem: whether the first stage is a `Stem`, whose entry in `stages` is empty.
+        stages: paths of the modules of each stage, in order.
+        with_extras: paths of modules that are called with more than the activation.
     """
 
-    def __init__(self, transformer: Any) -> None:
-        super().__init__()
-        self._transformer = (transformer,)  # in a tuple: not registered as a child a second time
-        self.patch_embed = transformer.patch_embed
-        self.norm_pre = transformer.norm_pre
-        for name in ("cls_token", "reg_token", "pos_embed"):
-            setattr(self, name, getattr(transformer, name, None))
-
-    def forward(self, images: Tensor) -> Tensor:
-        (transformer,) = self._transformer
-        tokens = transformer.patch_drop(transformer._pos_embed(self.patch_embed(images)))
-        out: Tensor = self.norm_pre(tokens)
-        return out
-
-
-def stages_of(backbone: nn.Module) -> tuple[tuple[str, nn.Module], ...] | None:
-    """Named stages whose composition is the feature extractor, or None for an unknown family.
-
-    The modules are the backbone's own (shared, not copied): freezing or training a stage does so in the
-    backbone.
-    """
-    own = getattr(backbone, "named_stages", None)
-    if own is not None:
-        return tuple(own())
-    family = type(backbone).__name__
-    if family == "VisionTransformer":
-        blocks: Any = backbone.blocks
-        named = [(f"blocks.{index}", block) for index, block in enumerate(blocks)]
-        last: Any = backbone.norm
-        return (("tokens", TokenStage(backbone)), *named, ("norm", last))
-    if family not in RULES:
-        return None
-    stages: list[tuple[str, nn.Module]] = []
-    for step in RULES[family]:
-        if isinstance(step, Each):
-            inner = backbone.get_submodule(step.child).named_children()
-            stages += [(f"{step.child}.{name}", child) for name, child in inner]
-        else:
-            parts = [backbone.get_submodule(name) for name in step]
-            stages.append((step[0], parts[0] if len(parts) == 1 else nn.Sequential(*parts)))
-    return tuple(stages)
-
-
-def drop_head(backbone: nn.Module) -> tuple[str, ...]:
-    """Replaces every child that no stage uses (classifier, its pooling and norms) by `Identity`.
-
-    Returns:
-        The names of the children that were replaced; weights under these names need not be loaded.
-    """
-    stages = stages_of(backbone)
-    if stages is None:
-        return ()
-    used = {id(module) for _, stage in stages for module in stage.modules()}
-    used |= {id(backbone.get_submodule(step.child)) for step in _each_steps(backbone)}
-    keep = ("blocks", "patch_drop", "pos_drop") if type(backbone).__name__ == "VisionTransformer" else ()
-    dropped = []
-    for name, child in backbone.named_children():
-        if id(child) not in used and name not in keep:
-            setattr(backbone, name, nn.Identity())
-            dropped.append(name)
-    return tuple(dropped)
-
-
-def _each_steps(backbone: nn.Module) -> list[Each]:
-    return [step for step in RULES.get(type(backbone).__name__, ()) if isinstance(step, Each)]
+    stem: bool
+    stages: tuple[tuple[str, ...], ...]
+    with_extras: frozenset[str]
 
 
 @dataclass(frozen=True)
 class StageCost:
-    """What one stage costs for one image, and what keeping its output would take.
-
-    `macs` counts multiply-accumulates of convolutions and linear layers; `output` is the shape of one
-    image's activation after the stage.
-    """
+    """What one stage costs for one image: multiply-accumulates, and the shape of its output to be cached."""
 
     name: str
     parameters: int
@@ -158,35 +46,192 @@ class StageCost:
     output: tuple[int, ...]
 
 
-def stage_costs(stages: tuple[tuple[str, nn.Module], ...], size: int) -> list[StageCost]:
-    """Parameters, multiply-accumulates and output shape of every stage for a `size` x `size` image.
+def find_layout(backbone: nn.Module, size: int) -> StageLayout | None:
+    """The stages of a backbone for `size` x `size` images, or None where the trace shows no chain."""
+    network = on_meta(backbone)
+    images = torch.empty(1, 3, size, size, device="meta")
+    found = trace(network, features, images)
+    links, complete = found.chain()
+    if not links:
+        return None
+    total = count_macs(lambda: features(network, images))
+    with_extras = frozenset(call.path for call in links if call.extras)
+    macs: dict[str, int] = {}
+    opened: list[Call] = []
+    for link in links:
+        opened += _opened(link, found, network, total, macs)
+    stages: list[list[str]] = [] if complete else [[]]
+    for link in opened:
+        if stages and macs[link.path] == 0:
+            stages[-1].append(link.path)
+        else:
+            stages.append([link.path])
+    return StageLayout(not complete, tuple(tuple(paths) for paths in stages), with_extras)
 
-    One forward of one image, in eval mode, without gradients; modes are put back afterwards.
+
+def _opened(link: Call, found: Trace, network: nn.Module, total: int, macs: dict[str, int]) -> list[Call]:
+    """The link, or the links inside it if it holds more than half of the arithmetic; notes the macs of each."""
+    module: Any = network.get_submodule(link.path)
+    # with extras the arithmetic of a call alone is not known; a block of that kind is never empty and never opened
+    macs[link.path] = 1 if link.extras else count_macs(lambda: module(link.source))
+    if macs[link.path] * 2 > total and not link.extras:
+        inner, complete = found.chain(link)
+        if complete and len(inner) > 1 and not any(call.extras for call in inner):
+            return [deeper for call in inner for deeper in _opened(call, found, network, total, macs)]
+    return [link]
+
+
+def count_macs(run: Callable[[], object]) -> int:
+    """Multiply-accumulates of a computation, as torch counts them (products of matrices and convolutions)."""
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        run()
+    return int(counter.get_total_flops()) // 2
+
+
+class Stem(nn.Module):
+    """A backbone up to the input of its first stage module; shares the backbone's parameters.
+
+    Runs the backbone's own feature extractor and leaves it when the named module is reached.
     """
-    counted = [0]
 
-    def count(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        if isinstance(module, nn.Conv2d):
-            positions = output.shape[-1] * output.shape[-2]
-            counted[0] += positions * module.weight.numel()
-        elif isinstance(module, nn.Linear):
-            counted[0] += output.numel() // module.out_features * module.weight.numel()
+    def __init__(self, backbone: nn.Module, links: Sequence[str]) -> None:
+        super().__init__()
+        self._backbone = (backbone,)  # in a tuple: not registered as a child a second time
+        self._first = links[0]
+        _share(self, backbone, "", tuple(links))
 
-    was_training = [(module, module.training) for _, stage in stages for module in stage.modules()]
-    handles = [module.register_forward_hook(count) for module in {module for module, _ in was_training}]
-    weight = next(parameter for _, stage in stages for parameter in stage.parameters())
-    costs = []
+    def forward(self, images: Tensor) -> Tensor:
+        (backbone,) = self._backbone
+
+        def leave(module: nn.Module, args: tuple[Any, ...]) -> None:
+            raise _ReachedError(args[0])
+
+        handle = backbone.get_submodule(self._first).register_forward_pre_hook(leave)
+        try:
+            features(backbone, images)
+        except _ReachedError as reached:
+            return reached.activation
+        finally:
+            handle.remove()
+        raise AssertionError(f"module '{self._first}' was not called")
+
+
+class _ReachedError(Exception):
+    def __init__(self, activation: Tensor) -> None:
+        self.activation = activation
+
+
+def _share(stem: nn.Module, module: nn.Module, prefix: str, taken: tuple[str, ...]) -> None:
+    """Registers on `stem` every parameter, buffer and child of `module` that is in no taken path."""
+    for name, parameter in module.named_parameters(recurse=False):
+        stem.register_parameter(f"{prefix}{name}".replace(".", "_"), parameter)
+    for name, child in module.named_children():
+        path = f"{prefix}{name}"
+        if path in taken:
+            continue
+        if any(other.startswith(f"{path}.") for other in taken):
+            _share(stem, child, f"{path}.", taken)
+        else:
+            stem.add_module(path.replace(".", "_"), child)
+
+
+class CalledWith(nn.Module):
+    """A module called with further arguments that depend on the size of the images only, such as rotary positions."""
+
+    def __init__(self, module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        super().__init__()
+        self.module = module
+        self._args, self._options = args, options
+
+    def forward(self, activation: Tensor) -> Tensor:
+        result: Tensor = self.module(activation, *self._args, **self._options)
+        return result
+
+
+Extras = dict[str, tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+def find_extras(backbone: nn.Module, layout: StageLayout, size: int) -> Extras:
+    """The further arguments of the modules that have some, for images of this size, on the backbone's device."""
+    extras: Extras = {}
+
+    def keep(path: str) -> Callable[..., None]:
+        def note(module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+            extras[path] = (args[1:], options)
+
+        return note
+
+    handles = [
+        backbone.get_submodule(path).register_forward_pre_hook(keep(path), with_kwargs=True)
+        for path in layout.with_extras
+    ]
+    modes = [(module, module.training) for module in backbone.modules()]
+    weight = next(backbone.parameters())
     try:
-        activation = torch.zeros(1, 3, size, size, device=weight.device, dtype=weight.dtype)
         with torch.no_grad():
-            for name, stage in stages:
-                counted[0] = 0
-                activation = stage.eval()(activation)
-                parameters = sum(parameter.numel() for parameter in stage.parameters())
-                costs.append(StageCost(name, parameters, counted[0], tuple(activation.shape[1:])))
+            features(backbone.eval(), torch.zeros(1, 3, size, size, device=weight.device, dtype=weight.dtype))
     finally:
         for handle in handles:
             handle.remove()
-        for module, training in was_training:
+        for module, training in modes:
             module.training = training
+    return extras
+
+
+def build_stages(
+    backbone: nn.Module, layout: StageLayout, extras: Extras
+) -> tuple[tuple[str, nn.Module], ...]:
+    """Name and module of every stage; the modules are the backbone's own, shared and not copied."""
+    named: list[tuple[str, nn.Module]] = []
+    links = [path for paths in layout.stages for path in paths]
+    for number, paths in enumerate(layout.stages):
+        modules: list[nn.Module] = []
+        if layout.stem and number == 0:
+            modules.append(Stem(backbone, links))
+        for path in paths:
+            module = backbone.get_submodule(path)
+            modules.append(CalledWith(module, *extras[path]) if path in layout.with_extras else module)
+        name = paths[0] if paths and not (layout.stem and number == 0) else "stem"
+        named.append((name, modules[0] if len(modules) == 1 else nn.Sequential(*modules)))
+    return tuple(named)
+
+
+def stage_costs(backbone: nn.Module, layout: StageLayout, size: int) -> list[StageCost]:
+    """Parameters, multiply-accumulates and output shape of every stage for a `size` x `size` image."""
+    network = on_meta(backbone)
+    extras = find_extras(network, layout, size) if layout.with_extras else {}
+    activation = torch.empty(1, 3, size, size, device="meta")
+    costs = []
+    for name, stage in build_stages(network, layout, extras):
+        given = activation
+        with torch.no_grad():
+            activation = stage(given)
+        macs = count_macs(lambda stage=stage, given=given: stage(given))  # type: ignore[misc]
+        parameters = sum(parameter.numel() for parameter in stage.parameters())
+        costs.append(StageCost(name, parameters, macs, tuple(activation.shape[1:])))
     return costs
+
+
+def unused_children(backbone: nn.Module, size: int) -> list[str]:
+    """Names of the children that the feature extractor never uses: classifier, its pooling and norms.
+
+    A child is unused if it is never called and none of its parameters has any influence on the features.
+    """
+    network = on_meta(backbone).requires_grad_(True)
+    called: set[str] = set()
+    handles = [
+        child.register_forward_pre_hook(lambda *_, name=name: called.add(name))
+        for name, child in network.named_children()
+    ]
+    with torch.enable_grad():
+        loss: Any = features(network, torch.empty(1, 3, size, size, device="meta")).sum()
+        loss.backward()
+    for handle in handles:
+        handle.remove()
+    return [
+        name
+        for name, child in network.named_children()
+        if name not in called
+        and any(True for _ in child.parameters())
+        and all(parameter.grad is None for parameter in child.parameters())
+    ]

@@ -1,30 +1,41 @@
-"""Learning-rate schedules as a pure function of the epoch and of the validation metrics so far.
+"""Learning-rate schedules as a pure function of the progress and of the validation metrics so far.
 
 Nothing here has state: a resumed run asks with the same history and gets the same factor. Epochs count
-from 1; epoch e uses the factor that follows from the metrics of epochs 1..e-1.
+from 1; epoch e uses the factor that follows from the metrics of epochs 1..e-1. `cosine` and `linear` fall with
+every step, to 0 at the end of the last epoch; with p the share of all steps that are done, they are
+
+cosine    (1 + cos(pi p)) / 2
+linear    1 - p
+          both times p / warmup while p < warmup
+
+The others keep one factor for a whole epoch:
 
 constant  1
 step      gamma ** (drops so far): one after each `every` epochs, or after each of `milestones`
           (Proxy-Anchor, ProxyGML, SoftTriple, NormSoftmax)
-cosine    (1 + cos(pi (e-1) / epochs)) / 2
-plateau   gamma ** (times that the metric rested for more than `patience` epochs) (ProxyNCA++, stage 1)
-replay    as step, with the drops that a plateau run recorded as `milestones` (ProxyNCA++, stage 2)
+plateau   gamma ** (number of times that the metric did not rise for more than `patience` epochs) (ProxyNCA++, stage 1)
 """
 
 import math
 from collections.abc import Sequence
 
-from lookalike.config.schema import ScheduleSettings
+from lookalike.config.schema import ScheduleSettings, TrainSettings
 
 
-def lr_factor(schedule: ScheduleSettings, *, epoch: int, epochs: int, metrics: Sequence[float]) -> float:
+def lr_factor(
+    schedule: ScheduleSettings, *, epoch: int, epochs: int, metrics: Sequence[float], done: float = 0.0
+) -> float:
     """The factor on every learning rate in `epoch` (from 1) of `epochs`.
 
     Args:
         metrics: the watched validation metric (higher is better) of epochs 1..epoch-1.
+        done: the share of the epoch's steps that are done, 0 to 1; the middle of a step stands for it.
     """
-    if schedule.name == "cosine":
-        return (1 + math.cos(math.pi * (epoch - 1) / epochs)) / 2
+    if schedule.name in ("cosine", "linear"):
+        progress = (epoch - 1 + done) / epochs
+        rising = min(1.0, progress / schedule.warmup) if schedule.warmup else 1.0
+        falling = (1 + math.cos(math.pi * progress)) / 2 if schedule.name == "cosine" else 1 - progress
+        return rising * falling
     return schedule.gamma ** len(
         [drop for drop in drops(schedule, epochs=epochs, metrics=metrics) if drop < epoch]
     )
@@ -34,23 +45,24 @@ def drops(schedule: ScheduleSettings, *, epochs: int, metrics: Sequence[float]) 
     """The epochs after which the rate fell, so that a plateau run can be replayed on other data."""
     if schedule.name == "plateau":
         return _plateaus(metrics, schedule.patience)
-    if schedule.name == "replay":
-        return list(schedule.milestones)
     if schedule.name == "step":
         return list(schedule.milestones) or list(range(schedule.every, epochs + 1, schedule.every))
     return []
 
 
-def replayed(schedule: ScheduleSettings, recorded: Sequence[int]) -> ScheduleSettings:
-    """A plateau schedule as the replay of the drops it made; any other as it is.
+def replayed(settings: TrainSettings, recorded: Sequence[int]) -> ScheduleSettings:
+    """The schedule of a refit: a plateau schedule as the drops it made in an earlier run, any other as it is.
 
-    Data without validation classes gives no metric to watch, so the drops are those of an earlier run. The
-    authors of ProxyNCA++ repeat each an epoch late, which is `replay_delay` 1.
+    Data without validation classes gives no metric to watch. The authors of ProxyNCA++ repeat each drop an epoch
+    late, which is `compat.replay_delay` 1.
     """
+    schedule = settings.schedule
     if schedule.name != "plateau":
         return schedule
-    milestones = tuple(drop + schedule.replay_delay for drop in recorded)
-    return schedule.model_copy(update={"name": "replay", "milestones": milestones})
+    if not recorded:
+        return schedule.model_copy(update={"name": "constant"})
+    milestones = tuple(drop + settings.compat.replay_delay for drop in recorded)
+    return schedule.model_copy(update={"name": "step", "milestones": milestones})
 
 
 def _plateaus(metrics: Sequence[float], patience: int) -> list[int]:

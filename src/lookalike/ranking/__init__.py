@@ -1,22 +1,22 @@
-"""Who is near whom: exact neighbors and exact ranks, in blocks; the only code that decides it.
+"""Exact nearest neighbors and exact rank counts, in blocks and in bounded memory.
 
-Search asks for the `nearest` rows, evaluation for the number of wrong rows ahead of each right one
-(`count_ahead`). Both compare in float32, settle whatever the rounding could change by an exact similarity,
-remove a row's own entry by position, and order ties by index.
+`nearest` returns the k most similar gallery rows of each query; `count_ranks` counts, for each positive of
+each query, the negatives ahead of it. Both filter with a float32 matrix product and compare in float64
+whatever its rounding could change, so the result does not depend on block sizes, processes or the device.
 """
 
 from lookalike.ranking.knn import nearest
-from lookalike.ranking.positives import Positives, positives_of
-from lookalike.ranking.rank_counts import Ahead, count_ahead
-from lookalike.ranking.similarity import SIMILARITIES, Comparison, Vectors
+from lookalike.ranking.query_set import QuerySet
+from lookalike.ranking.rank_counts import RankCounts, count_ranks
+from lookalike.ranking.similarity import SIMILARITIES, Comparison
+from lookalike.ranking.vectors import Vectors
 
 __all__ = [
     "SIMILARITIES",
-    "Ahead",
     "Comparison",
-    "Positives",
+    "QuerySet",
+    "RankCounts",
     "Vectors",
-    "count_ahead",
+    "count_ranks",
     "nearest",
-    "positives_of",
 ]

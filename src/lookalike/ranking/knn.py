@@ -1,7 +1,9 @@
-"""The k nearest gallery rows of every query, exactly, in bounded memory.
+"""The k nearest gallery rows of each query, exactly, in bounded memory.
 
-A block of float32 similarities keeps a few candidates more than asked; whatever lies closer to the k-th than
-the rounding of the product is compared exactly, so the answer does not depend on block sizes or the device.
+A block of float32 similarities keeps a few candidates more than k, which float64 puts in order. Where a row
+that was left out may still be as near as the k-th, the whole row is compared in float64.
+
+Legend: B queries of a block, N gallery rows, K candidates.
 """
 
 from typing import Any
@@ -11,10 +13,12 @@ import torch
 from torch import Tensor
 
 from lookalike.errors import ArgumentError
-from lookalike.ranking.similarity import Comparison, Vectors, full_precision
+from lookalike.ranking.similarity import Comparison
+from lookalike.ranking.vectors import Vectors
 from lookalike.utils.validation import check_at_least
 
 _SPARE = 8
+_CHUNK = 1 << 22  # entries of float64 rows at a time
 
 
 def nearest(
@@ -32,8 +36,9 @@ def nearest(
 
     Args:
         queries: (Q, D) floating tensor or array (memory-mapped is fine).
-        gallery: (N, D), same D; give the same object as `queries` and `self_index` for self-retrieval.
-        k: how many; clipped to what a query can have (N, or N - 1 with `self_index`).
+        gallery: (N, D), same D; or `Vectors`, prepared once for many calls. Give the same object as `queries`
+            together with `self_index` for self-retrieval.
+        k: rows per query; clipped to what a query can have (N, or N - 1 with `self_index`).
         self_index: (Q,) the gallery position of each query's own row, which is never returned; -1 for none.
         similarity: 'cosine', 'dot' or 'euclidean'.
         query_block, gallery_block: rows compared at a time; any size gives the same result.
@@ -49,94 +54,79 @@ def nearest(
     check_at_least("k", k, 1)
     check_at_least("query_block", query_block, 1)
     check_at_least("gallery_block", gallery_block, 1)
-    where = _device(gallery, device)
-    same = queries is gallery
-    right = Vectors(gallery, similarity, what="gallery embeddings", device=where, keep=_fits(gallery))
+    right = _prepare(gallery, "gallery embeddings", similarity, _device_of(gallery, device))
     left = (
-        right
-        if same
-        else Vectors(queries, similarity, what="query embeddings", device=where, keep=_fits(queries))
+        right if queries is gallery else _prepare(queries, "query embeddings", right.similarity, right.device)
     )
-    own = None if self_index is None else torch.as_tensor(np.asarray(self_index), dtype=torch.int64)
-    if own is not None and own.shape != (len(left),):
-        raise ArgumentError(f"self_index has shape {tuple(own.shape)}; expected ({len(left)},)")
-    available = len(right) - (0 if own is None or not bool((own >= 0).any()) else 1)
+    own = np.full(len(left), -1) if self_index is None else np.asarray(self_index, dtype=np.int64)
+    if own.shape != (len(left),):
+        raise ArgumentError(f"self_index has shape {own.shape}; expected ({len(left)},)")
+    available = len(right) - int((own >= 0).any())
     if available < 1:
-        raise ArgumentError(f"the gallery has {len(right)} rows, none of which a query may find")
+        raise ArgumentError(f"the gallery has {len(right)} rows, none of which a query may retrieve")
     k = min(k, available)
-    comparison = Comparison(left, right)
+    comparison = Comparison(left, right, gallery_block=gallery_block)
     indices = np.empty((len(left), k), dtype=np.int64)
     values = np.empty((len(left), k), dtype=np.float32)
     for start in range(0, len(left), query_block):
-        rows = torch.arange(start, min(start + query_block, len(left)), device=where)
-        mine = None if own is None else own[start : start + query_block].to(where)
-        with full_precision(where):
-            found, similar = _block(comparison, rows, mine, k, gallery_block)
-        indices[start : start + query_block] = found.cpu().numpy()
-        if similarity == "euclidean":
+        block = slice(start, min(start + query_block, len(left)))
+        rows = torch.arange(block.start, block.stop, device=right.device)
+        found, similar = _search_block(comparison, rows, torch.from_numpy(own[block]).to(right.device), k)
+        if right.similarity == "euclidean":
             similar = -(similar * -2).clamp_min(0).sqrt()
-        values[start : start + query_block] = similar.to(torch.float32).cpu().numpy()
+        elif right.similarity == "cosine":
+            similar = similar.clamp(-1, 1)
+        indices[block], values[block] = found.cpu().numpy(), similar.to(torch.float32).cpu().numpy()
     return indices, values
 
 
-def _device(gallery: Any, device: str | torch.device | None) -> torch.device:
+def _device_of(gallery: Any, device: str | torch.device | None) -> torch.device:
     if device is not None:
         return torch.device(device)
-    return gallery.device if torch.is_tensor(gallery) else torch.device("cpu")
+    return gallery.device if isinstance(gallery, torch.Tensor | Vectors) else torch.device("cpu")
 
 
-def _fits(matrix: Any, bytes_allowed: int = 1 << 29) -> bool:
+def _prepare(matrix: Any, what: str, similarity: str, device: torch.device) -> Vectors:
+    if isinstance(matrix, Vectors):
+        return matrix
     shape = getattr(matrix, "shape", (0, 0))
-    return len(shape) == 2 and shape[0] * shape[1] * 4 <= bytes_allowed
+    keep = len(shape) == 2 and shape[0] * shape[1] * 4 <= 1 << 29
+    return Vectors(matrix, similarity, what=what, device=device, keep=keep)
 
 
-def _sims(comparison: Comparison, left: Tensor, start: int, stop: int, own: Tensor | None) -> Tensor:
-    """Filter values of a block of queries against gallery rows start..stop-1; own entries are -inf."""
-    sims = left @ comparison.gallery_operand(comparison.gallery.block(start, stop)).T
-    if own is not None:
-        inside = ((own >= start) & (own < stop)).nonzero()[:, 0]
-        sims[inside, own[inside] - start] = -torch.inf
-    return sims
-
-
-def _block(
-    comparison: Comparison, rows: Tensor, own: Tensor | None, k: int, gallery_block: int
-) -> tuple[Tensor, Tensor]:
-    """Indices and exact similarities (B, k) of the queries `rows`."""
-    count = len(comparison.gallery)
-    left = comparison.query_operand(comparison.queries.block(int(rows[0]), int(rows[-1]) + 1))
-    wanted = min(k + _SPARE, count)
+def _search_block(comparison: Comparison, rows: Tensor, own: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Gallery rows and float64 similarities (B, k) of the queries `rows`."""
+    size = len(comparison.gallery)
+    wanted = min(k + _SPARE, size)
     best = torch.full((len(rows), 0), 0.0, device=rows.device)
     index = torch.zeros((len(rows), 0), dtype=torch.int64, device=rows.device)
-    for start in range(0, count, gallery_block):
-        stop = min(start + gallery_block, count)
-        sims = _sims(comparison, left, start, stop, own)
-        top, where = sims.topk(min(wanted, stop - start), dim=1, sorted=False)
+    for start, sims in comparison.product_blocks(rows):
+        _hide_own(sims, own, start)
+        top, where = sims.topk(min(wanted, sims.shape[1]), dim=1)
         best, index = torch.cat([best, top], dim=1), torch.cat([index, where + start], dim=1)
         if best.shape[1] > wanted:
             best, keep = best.topk(wanted, dim=1)
             index = index.gather(1, keep)
-    best, keep = best.sort(dim=1, descending=True)
-    index = index.gather(1, keep)
-    values = _exact(comparison, rows, index)
+    values = comparison.exact(rows[:, None], index)
     values[best == -torch.inf] = -torch.inf
-    found, similar = _ordered(index, values, k)
-    if wanted < count:
-        # a row left out has a filter value up to best[:, -1], hence an exact one up to that plus the error
-        open_rows = (best[:, -1].to(torch.float64) + comparison.error >= similar[:, -1]).nonzero()[:, 0]
-        for row in open_rows.tolist():
-            found[row], similar[row] = _widened(
-                comparison, rows, own, row, float(similar[row, -1]), k, gallery_block
-            )
+    found, similar = _order(index, values, k)
+    if wanted < size:
+        # a row that was left out has at most this filter value, hence at most this similarity
+        most = best.amin(dim=1).to(torch.float64) + comparison.error
+        unsure = (most >= similar[:, -1]).nonzero()[:, 0]
+        step = max(1, _CHUNK // size)
+        for at in range(0, len(unsure), step):
+            part = unsure[at : at + step]
+            found[part], similar[part] = _search_exactly(comparison, rows[part], own[part], k)
     return found, similar
 
 
-def _exact(comparison: Comparison, rows: Tensor, index_BK: Tensor) -> Tensor:
-    wide = rows[:, None].expand_as(index_BK).reshape(-1)
-    return comparison.exact(wide, index_BK.reshape(-1)).reshape(index_BK.shape)
+def _hide_own(sims: Tensor, own: Tensor, start: int) -> None:
+    inside = ((own >= start) & (own < start + sims.shape[1])).nonzero()[:, 0]
+    sims[inside, own[inside] - start] = -torch.inf
 
 
-def _ordered(index_BK: Tensor, values_BK: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _order(index_BK: Tensor, values_BK: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The first k by (higher value, lower index)."""
     by_index = index_BK.argsort(dim=1)
     index_BK, values_BK = index_BK.gather(1, by_index), values_BK.gather(1, by_index)
@@ -144,19 +134,16 @@ def _ordered(index_BK: Tensor, values_BK: Tensor, k: int) -> tuple[Tensor, Tenso
     return index_BK.gather(1, order), values_BK.gather(1, order)
 
 
-def _widened(
-    comparison: Comparison, rows: Tensor, own: Tensor | None, row: int, bar: float, k: int, gallery_block: int
-) -> tuple[Tensor, Tensor]:
-    """One query again, with every gallery row whose filter value could still reach the k-th (ties)."""
-    left = comparison.query_operand(comparison.queries.take(rows[row : row + 1]))
-    mine = None if own is None else own[row : row + 1]
-    index = torch.zeros(0, dtype=torch.int64, device=rows.device)
-    values = torch.zeros(0, dtype=torch.float64, device=rows.device)
-    for start in range(0, len(comparison.gallery), gallery_block):
-        sims = _sims(comparison, left, start, min(start + gallery_block, len(comparison.gallery)), mine)[0]
-        maybe = (sims.to(torch.float64) >= bar - comparison.error).nonzero()[:, 0] + start
-        index = torch.cat([index, maybe])
-        values = torch.cat([values, comparison.exact(rows[row].expand(len(maybe)), maybe)])
-        ordered = _ordered(index[None], values[None], k)
-        index, values = ordered[0][0], ordered[1][0]
-    return index, values
+def _search_exactly(comparison: Comparison, rows: Tensor, own: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The same from float64 similarities of whole rows."""
+    size = len(comparison.gallery)
+    sims = torch.empty(len(rows), size, dtype=torch.float64, device=rows.device)
+    _hide_own(comparison.product(rows, sims), own, 0)
+    bar = sims.topk(k, dim=1).values[:, -1:] - comparison.tolerance
+    found, similar = [], []
+    for row, above in zip(rows, sims >= bar, strict=True):
+        index = above.nonzero()[:, 0]
+        first = _order(index[None], comparison.exact(row, index)[None], k)
+        found.append(first[0])
+        similar.append(first[1])
+    return torch.cat(found), torch.cat(similar)

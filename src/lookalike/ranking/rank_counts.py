@@ -1,77 +1,253 @@
-"""How many wrong gallery rows stand ahead of each right one: the one count that every retrieval metric needs.
+"""Number of negatives ahead of each positive of each query: the one count that every retrieval metric needs.
 
-For a query, the *positives* are the gallery rows of its class (its own row removed by position), everything
-else is a *negative*. Sorted by the number of negatives ahead of it, the m-th positive has rank
-m + negatives ahead, whatever the order of the positives among themselves. So one counting pass over blocks
-of similarities replaces sorting. A positive with more negatives ahead than any metric looks at is dropped,
-except the best of each query, whose rank is always exact. When every row is both query and gallery, a block
-of similarities serves its rows and its columns: half of the matrix product is enough.
+The *positives* of a query are the gallery rows of its class without its own row; all other rows are
+*negatives*. The m-th nearest positive has rank m + (negatives ahead of it), so nothing has to be sorted
+completely. Negatives that are as similar as the positive are ahead when their gallery row is lower.
 
-Legend: Q queries, N gallery rows, P (query, positive) pairs in all, B x M a tile of similarities.
+For a block of queries the float32 similarities with the whole gallery are computed. A positive that more
+negatives beat than any metric looks at (`limit`) is out of reach. Counts of positives within reach come from
+the few negatives above the lowest of them; the most similar positive of a query, whose rank MRR needs, is
+counted over the whole row when it is out of reach. Negatives within the rounding of a positive are compared
+in float64, single pairs or, where they are many (collapsed embeddings), whole rows.
+
+Legend: B queries of a block, N gallery rows, G groups of g gallery rows, P (query, positive) pairs.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from lookalike.ranking.pairs import LARGE_CLASS, Pairs
-from lookalike.ranking.positives import Positives
-from lookalike.ranking.similarity import Comparison, full_precision
-from lookalike.ranking.tiles import Counter
+from lookalike.ranking.query_set import Integers, QuerySet
+from lookalike.ranking.similarity import Comparison
+
+_GROUP = 16  # gallery rows per group
+_LARGEST_BLOCK = 1024
+_BYTES_PER_PAIR = 150
+_CHUNK = 1 << 22  # entries of copied rows at a time
+_CROWDED = 64  # undecided negatives of a pair from which its whole row is compared in float64
 
 
 @dataclass(frozen=True)
-class Ahead:
-    """Negatives ahead of each (query, positive) pair, arrays (P,) int64.
+class RankCounts:
+    """Counts of a block of queries.
 
-    greater: strictly more similar than the positive. tied: exactly as similar. tied_before: those of them
-    with a lower gallery index. A pair that has more than the query's `limit` strictly ahead, and is not the
-    query's most similar positive, is out of reach of every metric: greater is the size of the gallery, the
-    other two 0.
+    Attributes:
+        queries: (B,) numbers of the queries.
+        positives: (B,) R of each query.
+        owner: (P,) position in `queries` of each pair's query, ascending.
+        ahead: (P,) negatives ahead of the pair's positive; the size of the gallery if out of reach.
+        tied: (P,) negatives exactly as similar; 0 if out of reach.
     """
 
-    greater: np.ndarray
-    tied: np.ndarray
-    tied_before: np.ndarray
+    queries: Integers
+    positives: Integers
+    owner: Integers
+    ahead: Integers
+    tied: Integers
 
 
-def count_ahead(
+def count_ranks(
     comparison: Comparison,
-    positives: Positives,
-    own: np.ndarray | None,
+    query_set: QuerySet,
+    queries: Integers,
     *,
-    start: int,
-    limit: np.ndarray,
-    query_block: int,
-    gallery_block: int,
-) -> Ahead:
-    """Counts for the queries start..start+Q-1 of `comparison`, whose positives are `positives`.
+    k: int,
+    memory_mb: float,
+    query_block: int | None = None,
+) -> Iterator[RankCounts]:
+    """Counts for `queries`, block by block, queries with few positives first.
 
     Args:
-        own: (Q,) gallery position of each query's own row, or -1.
-        limit: (Q,) a positive with more negatives ahead is not followed further (except the best one).
-        query_block, gallery_block: rows of a tile; any size gives the same counts. Square tiles let a tile
-            serve both sides.
+        queries: numbers of queries in `query_set` and in `comparison.queries`.
+        k: largest K of the metrics; a query's limit is K or its number of positives, whichever is larger.
+        memory_mb: bound on the working memory of a block.
+        query_block: queries per block instead; the counts are the same.
     """
-    with full_precision(comparison.queries.device):
-        queries = len(positives.offset) - 1
-        symmetric = (
-            comparison.queries is comparison.gallery
-            and queries == len(comparison.gallery)
-            and query_block == gallery_block
+    relevant = query_set.count_positives()
+    queries = queries[np.argsort(relevant[queries], kind="stable")]
+    size = len(comparison.gallery)
+    buffer = torch.empty(0, device=comparison.device)
+    start = 0
+    while start < len(queries):
+        rows = query_block or _block_rows(relevant[queries[start:]], size, k, memory_mb)
+        part = queries[start : start + rows]
+        owner, index = query_set.positives(part)
+        needed = len(part) * (size + _GROUP)
+        if buffer.numel() < needed:  # reused, since touching fresh memory costs as much as a pass over it
+            buffer = torch.empty(needed, device=comparison.device)
+        block = _Block(
+            comparison,
+            torch.from_numpy(part).to(comparison.device),
+            torch.from_numpy(owner).to(comparison.device),
+            torch.from_numpy(index).to(comparison.device),
+            torch.from_numpy(np.maximum(relevant[part], k)).to(comparison.device),
         )
-        mutual = symmetric and len(positives.index) <= LARGE_CLASS * queries
-        pairs = Pairs(comparison, positives, start, limit, mutual)
-        counter = Counter(pairs, own)
-        size = len(comparison.gallery)
-        for first in range(0, queries, query_block):
-            last = min(first + query_block, queries)
-            left = comparison.query_operand(comparison.queries.block(start + first, start + last))
-            for begin in range(first if symmetric else 0, size, gallery_block):
-                end = min(begin + gallery_block, size)
-                right = comparison.gallery_operand(comparison.gallery.block(begin, end))
-                sims = counter.tile(left, right, first, begin)
-                counter.count(sims, first, last, begin)
-                if symmetric and begin > first:
-                    counter.count(sims.T, begin, end, first)
-        return Ahead(*(array.cpu().numpy() for array in pairs.finish()))
+        block.count(torch.from_numpy(query_set.own[part]).to(comparison.device), buffer)
+        ahead = (block.greater + block.tied_before).cpu().numpy()
+        yield RankCounts(part, relevant[part], owner, ahead, block.tied.cpu().numpy())
+        start += len(part)
+
+
+def _block_rows(relevant: Integers, size: int, k: int, memory_mb: float) -> int:
+    """Queries whose similarities, pairs and candidates fit into the memory; at least one."""
+    some = relevant[:_LARGEST_BLOCK]
+    limit = np.maximum(some, k)
+    candidates = np.where(4 * (limit + 1) * 2 > size, size, 8 * limit)
+    needed = np.cumsum(6 * size + _BYTES_PER_PAIR * some + 64 * candidates)
+    return max(1, int(np.searchsorted(needed, memory_mb * 2**20, side="right")))
+
+
+class _Block:
+    """Counts of one block in the making.
+
+    Args:
+        comparison: both sides.
+        queries: (B,) rows of `comparison.queries`.
+        owner, index: (P,) query position and gallery row of each pair.
+        limit: (B,) negatives ahead up to which a positive is within reach.
+    """
+
+    def __init__(
+        self, comparison: Comparison, queries: Tensor, owner: Tensor, index: Tensor, limit: Tensor
+    ) -> None:
+        self.comparison, self.queries = comparison, queries
+        self.owner, self.index, self.limit = owner, index, limit
+        self.greater = torch.zeros_like(owner)
+        self.tied = torch.zeros_like(owner)
+        self.tied_before = torch.zeros_like(owner)
+
+    def count(self, own: Tensor, buffer: Tensor) -> None:
+        """Counts for all pairs.
+
+        Args:
+            own: (B,) each query's own gallery row or -1.
+            buffer: memory for B x (N + _GROUP) similarities.
+        """
+        size = len(self.comparison.gallery)
+        group = max(1, min(_GROUP, size // (4 * (int(self.limit.max()) + 1))))
+        groups = -(-size // group)
+        padded = buffer[: len(self.queries) * group * groups].view(len(self.queries), -1)
+        sims = padded[:, :size]
+        padded[:, size:] = -torch.inf
+        self.comparison.product(self.queries, sims)
+        value = sims[self.owner, self.index]
+        self._own = own
+        self._mask(sims, torch.arange(len(own), device=own.device))
+        # both sides of a comparison are rounded; the rest covers the arithmetic of thresholds and keys
+        margin = 2 * self.comparison.error + 2.0**-21 * self.comparison.reach
+        low, high = value - margin, value + margin
+
+        largest = padded.view(len(padded), group, groups).amax(dim=1)
+        within = high >= self._bar(largest)[self.owner]
+        top = torch.full((len(padded),), -torch.inf, device=padded.device)
+        top.scatter_reduce_(0, self.owner, value, "amax")
+        best = value >= top[self.owner] - margin
+        self.greater[~within & ~best] = size
+
+        self._count_candidates(padded, largest, within.nonzero()[:, 0], low, high)
+        self._count_rows(sims, (best & ~within).nonzero()[:, 0], low, high)
+        fewest = torch.full_like(self.limit, size).scatter_reduce_(0, self.owner, self.greater, "amin")
+        beyond = self.greater > torch.maximum(self.limit, fewest)[self.owner]
+        self.greater[beyond], self.tied[beyond], self.tied_before[beyond] = size, 0, 0
+
+    def _mask(self, sims: Tensor, rows: Tensor) -> None:
+        """Hides positives and own rows of the block's queries `rows`, the rows of `sims`."""
+        place = torch.full((len(self.queries),), -1, device=rows.device)
+        place[rows] = torch.arange(len(rows), device=rows.device)
+        mine = place[self.owner] >= 0
+        sims[place[self.owner[mine]], self.index[mine]] = -torch.inf
+        has = (self._own[rows] >= 0).nonzero()[:, 0]
+        sims[has, self._own[rows[has]]] = -torch.inf
+
+    def _bar(self, largest: Tensor) -> Tensor:
+        """(B,) value that more than `limit` negatives reach, each the largest of a group of its own."""
+        count = int(self.limit.max()) + 1
+        if count > largest.shape[1]:
+            return torch.full((len(largest),), -torch.inf, device=largest.device)
+        return largest.topk(count, dim=1).values.gather(1, self.limit[:, None])[:, 0]
+
+    def _count_candidates(
+        self, padded: Tensor, largest: Tensor, pairs: Tensor, low: Tensor, high: Tensor
+    ) -> None:
+        """Counts for `pairs` from the negatives above the lowest of them in each row, sorted by row and value."""
+        rows, groups = largest.shape
+        lowest = torch.full((rows,), torch.inf, device=largest.device)
+        lowest.scatter_reduce_(0, self.owner[pairs], low[pairs], "amin")
+        row, group = (largest > lowest[:, None]).nonzero(as_tuple=True)
+        values = padded.view(rows, -1, groups)[row, :, group]
+        which, member = (values > lowest[row, None]).nonzero(as_tuple=True)
+        scale = 1 / self.comparison.reach
+        keys, order = (row[which] * 4.0 - values[which, member].double() * scale).sort()
+        column = (member * groups + group[which])[order]
+
+        base = self.owner[pairs] * 4.0
+        begin = torch.searchsorted(keys, base - 2)
+        sure = torch.searchsorted(keys, base - high[pairs].double() * scale)
+        maybe = torch.searchsorted(keys, base - low[pairs].double() * scale, right=True)
+        self.greater[pairs] = sure - begin
+        crowded = maybe - sure > _CROWDED
+        self._count_in_float64(pairs[crowded])
+        width = torch.where(crowded, 0, maybe - sure)
+        within = torch.arange(int(width.sum()), device=width.device)
+        within -= torch.repeat_interleave(width.cumsum(0) - width, width)
+        self._compare(
+            torch.repeat_interleave(pairs, width), column[torch.repeat_interleave(sure, width) + within]
+        )
+
+    def _count_rows(self, sims: Tensor, pairs: Tensor, low: Tensor, high: Tensor) -> None:
+        """Counts for `pairs` over all negatives."""
+        step = max(1, _CHUNK // sims.shape[1])
+        for at in range(0, len(pairs), step):
+            part = pairs[at : at + step]
+            rows = sims[self.owner[part]]
+            above, maybe = rows > high[part, None], rows > low[part, None]
+            self.greater[part] = _count_true(above)
+            unsure = _count_true(maybe) - self.greater[part]
+            crowded = unsure > _CROWDED
+            self._count_in_float64(part[crowded])
+            few = ((unsure > 0) & ~crowded).nonzero()[:, 0]
+            which, column = (maybe[few] & ~above[few]).nonzero(as_tuple=True)
+            self._compare(part[few[which]], column)
+
+    def _compare(self, pairs: Tensor, column: Tensor) -> None:
+        """Adds single negatives `column` to the counts of `pairs`, compared in float64."""
+        distinct, back = torch.unique(pairs, return_inverse=True)
+        value = self.comparison.exact(self.queries[self.owner[distinct]], self.index[distinct])[back]
+        excess = self.comparison.exact(self.queries[self.owner[pairs]], column) - value
+        tied = excess.abs() <= self.comparison.tolerance
+        self.greater.index_add_(0, pairs, ((excess > 0) & ~tied).long())
+        self.tied.index_add_(0, pairs, tied.long())
+        self.tied_before.index_add_(0, pairs, (tied & (column < self.index[pairs])).long())
+
+    def _count_in_float64(self, pairs: Tensor) -> None:
+        """Counts for `pairs` over all negatives, in float64."""
+        size = len(self.comparison.gallery)
+        rows, place = torch.unique(self.owner[pairs], return_inverse=True)
+        step = max(1, _CHUNK // size)
+        columns = torch.arange(size, device=pairs.device)
+        for first in range(0, len(rows), step):
+            part = rows[first : first + step]
+            sims = torch.empty(len(part), size, dtype=torch.float64, device=pairs.device)
+            self.comparison.product(self.queries[part], sims)
+            mine = ((place >= first) & (place < first + step)).nonzero()[:, 0]
+            value = sims[place[mine] - first, self.index[pairs[mine]]]
+            self._mask(sims, part)
+            for at in range(0, len(mine), step):
+                pair = pairs[mine[at : at + step]]
+                excess = sims[place[mine[at : at + step]] - first] - value[at : at + step, None]
+                tied = excess.abs() <= self.comparison.tolerance
+                self.greater[pair] = _count_true(excess > self.comparison.tolerance)
+                self.tied[pair] = _count_true(tied)
+                self.tied_before[pair] = _count_true(tied & (columns < self.index[pair, None]))
+
+
+def _count_true(mask: Tensor) -> Tensor:
+    """Number of True per row, int64; adding bytes in groups is several times as fast as `mask.sum(1)`."""
+    rows, columns = mask.shape
+    groups = -(-columns // 128)
+    if mask.shape[1] != groups * 128:
+        mask = torch.nn.functional.pad(mask, (0, groups * 128 - columns))
+    return mask.view(torch.uint8).view(rows, 128, groups).sum(dim=1, dtype=torch.uint8).sum(dim=1)

@@ -25,7 +25,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from lookalike.errors import ArgumentError, FileError
-from lookalike.search.catalog import Catalog, IndexedFile, StoredFile
+from lookalike.search.catalog import Catalog, IndexedFile, StoredFile, box_of
 from lookalike.search.engines import ENGINES, Engine, EngineLocation, Floats, Ints
 from lookalike.search.facts import INDEX, IndexFacts, read_facts, write_facts
 from lookalike.search.where import Value, Where
@@ -56,7 +56,7 @@ class Match:
     @property
     def file(self) -> Path:
         """Where the image lay when it was indexed."""
-        return self.root / self.path
+        return self.root / box_of(self.path)[0]
 
 
 class ImageIndex:

@@ -1,12 +1,15 @@
-"""The tables and figures of the four papers, as experiments with the numbers that were published."""
+"""The tables and figures of the four papers, as experiments beside the numbers that were published.
+
+A new study is a file with a tuple `STUDIES`, named here.
+"""
 
 from lookalike.studies import hpl, proxy_anchor, proxy_gml, proxynca_pp
-from lookalike.studies.study import Figure, Published, Recipe, Row, Study
+from lookalike.studies.published import Number, PrintedRow, PrintedTable
+from lookalike.studies.study import Figure, Recipe, Row, Study
 from lookalike.utils.validation import look_up
 
-STUDIES: dict[str, Study] = {
-    study.id: study for paper in (proxynca_pp, proxy_anchor, proxy_gml, hpl) for study in paper.STUDIES
-}
+PAPERS = (proxynca_pp, proxy_anchor, proxy_gml, hpl)
+STUDIES: dict[str, Study] = {study.id: study for paper in PAPERS for study in paper.STUDIES}
 """Every study by its id, `paper/name`, in the order of the papers."""
 
 
@@ -19,4 +22,14 @@ def find_study(name: str) -> Study:
     return look_up(STUDIES, name, "study")
 
 
-__all__ = ["STUDIES", "Figure", "Published", "Recipe", "Row", "Study", "find_study"]
+__all__ = [
+    "STUDIES",
+    "Figure",
+    "Number",
+    "PrintedRow",
+    "PrintedTable",
+    "Recipe",
+    "Row",
+    "Study",
+    "find_study",
+]

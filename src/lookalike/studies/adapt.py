@@ -1,32 +1,28 @@
-"""How a row's experiment is changed to run where its own network, images or machine are absent.
+"""Changes to a row's experiment, to run it where its own network, images or machine are absent.
 
-backbone    another network with its usual weights, at the images' own size
+backbone    another network with its usual weights, at its own input size
 mode        frozen or partial instead of finetune: rates, epochs, optimizer and schedule become this
-            project's defaults for the mode, since the paper's would mean nothing; what the row is about
-            stays: loss, pooling, norm, sampler, dimension, and the rate of its proxies beside its recipe's
+            project's defaults for the mode; what the row is about stays: loss, pooling, norm, sampler,
+            dimension, and the rate of its proxies relative to its recipe's
 settings    any setting, as --set gives it
 smoke       toy size, to see that a row runs at all: a tiny random network, small embeddings, one epoch
 
-Each of them makes the row's number another than the paper's; `Adaptation.comparable` says so.
+Any of these makes the result not comparable with the paper.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 from lookalike.config.experiment import MODE_DEFAULTS, Experiment
-from lookalike.config.schema import TrainSettings
+from lookalike.config.schema import BatchSettings, DataSettings, LossSettings, ModelSettings, TrainSettings
 from lookalike.data.dataset import LabeledImages
 from lookalike.errors import ArgumentError
-from lookalike.models.backbones import describe
-from lookalike.models.pooling import pooled_width
-from lookalike.studies.study import Row
+from lookalike.studies.study import Row, combined
 
-TOY = (
-    "model.backbone=test_resnet",
-    "model.weights=none",
-    "data.image_size=64",
-    "data.resize=64",
-    "data.workers=0",
+TOY = Experiment(
+    data=DataSettings(image_size=64, resize=64, workers=0),
+    model=ModelSettings(backbone="test_resnet", weights="none"),
+    train=TrainSettings(precision="32-true"),
 )
 TOY_LOSS = {"proxies_per_class": 2, "centers_per_class": 2, "coarse": [3]}
 NEUTRAL = ("model.weights", "data.workers")  # where things lie, and how fast: not what they are
@@ -35,7 +31,7 @@ NEEDS_MAPS = ("horde",)  # losses of feature maps, which frozen mode does not ke
 
 @dataclass(frozen=True)
 class Adaptation:
-    """What is changed in every row of a run of a study."""
+    """What is changed in every row."""
 
     backbone: str | None = None
     mode: str | None = None
@@ -44,12 +40,12 @@ class Adaptation:
 
     @property
     def comparable(self) -> bool:
-        """Whether rows still are what their paper ran."""
+        """Whether rows are still what their paper ran."""
         return not (self.backbone or self.mode or self.changing or self.smoke)
 
     @property
     def changing(self) -> tuple[str, ...]:
-        """The settings that make another experiment: all but where weights lie and how images are read."""
+        """The settings that make another experiment: all but where weights lie and who decodes."""
         return tuple(
             setting
             for setting in self.settings
@@ -81,7 +77,7 @@ class Adaptation:
                 )
             mode = "partial"
         if self.backbone and not self.smoke:
-            experiment = experiment.override(_network(self.backbone))
+            experiment = combined(experiment, _network(self.backbone))
         if mode and mode != experiment.train.mode:
             experiment = _in_mode(experiment, row, mode)
         if self.smoke:
@@ -90,11 +86,11 @@ class Adaptation:
         return experiment.override([*self.settings, f"seed={seed}"]).check()
 
 
-def _network(backbone: str) -> list[str]:
-    weights = describe(backbone).weights
-    return [
-        f"model.backbone={backbone}", f"model.weights={weights}", "data.image_size=null", "data.resize=null",
-    ]  # fmt: skip
+def _network(backbone: str) -> Experiment:
+    return Experiment(
+        model=ModelSettings(backbone=backbone, weights="auto"),
+        data=DataSettings(image_size=None, resize=None),
+    )
 
 
 def _in_mode(experiment: Experiment, row: Row, mode: str) -> Experiment:
@@ -125,30 +121,27 @@ def _proxy_rate(own: TrainSettings, base: TrainSettings, defaults: dict[str, Any
 
 
 def _toy(experiment: Experiment) -> Experiment:
-    settings = [
-        *TOY,
-        f"model.embedding_dim={min(16, experiment.model.embedding_dim or 16)}",
-        f"model.pooling_k={min(4, experiment.model.pooling_k)}",
-        f"train.epochs={min(1, experiment.train.epochs or 1)}",
-        f"batch.size={min(32, experiment.batch.size)}",
-        f"batch.classes={min(4, experiment.batch.classes)}",
-        f"batch.per_class={min(4, experiment.batch.per_class)}",
-        "train.precision=32-true",
-    ]
-    arguments = experiment.loss.arguments
-    settings += [f"loss.{name}={value}" for name, value in TOY_LOSS.items() if name in arguments]
-    if experiment.loss.name in NEEDS_MAPS:
-        settings += ["loss.moment_channels=16"]
-    return experiment.override(settings)
+    """The experiment with a tiny network, small batches and one epoch."""
+    model, batch, train, loss = experiment.model, experiment.batch, experiment.train, experiment.loss
+    small: dict[str, Any] = {name: value for name, value in TOY_LOSS.items() if name in loss.arguments}
+    if loss.name in NEEDS_MAPS:
+        small["moment_channels"] = 16
+    size = Experiment(
+        model=ModelSettings(
+            embedding_dim=min(16, model.embedding_dim or 16), pooling_k=min(4, model.pooling_k)
+        ),
+        loss=LossSettings(name=loss.name, **(loss.arguments | small)),
+        batch=BatchSettings(
+            size=min(32, batch.size), classes=min(4, batch.classes), per_class=min(4, batch.per_class)
+        ),
+        train=TrainSettings(epochs=1 if train.epochs is None else min(1, train.epochs)),
+    )
+    return combined(experiment, TOY, size)
 
 
 def _fitting(experiment: Experiment, table: LabeledImages) -> Experiment:
-    """Balanced batches of no more classes than training surely has, and an identity as wide as it must be."""
-    if experiment.model.start == "identity":  # which only fits an embedding as wide as the pooled vector
-        model = experiment.model
-        width = pooled_width(describe(model.backbone).channels, model.pooling)
-        experiment = experiment.override([f"model.embedding_dim={width}"])
+    """The experiment with balanced batches of no more classes than training surely has."""
     most = max(2, table.num_classes // 4)
     if experiment.batch.sampler == "balanced" and experiment.batch.classes > most:
-        return experiment.override([f"batch.classes={most}"])
+        return combined(experiment, Experiment(batch=BatchSettings(classes=most)))
     return experiment

@@ -1,4 +1,4 @@
-"""Where the images of a row come from: a folder of benchmarks, one named data set, or a few glyphs."""
+"""Data sets for rows: found in a folder of benchmarks, one named data set for all, or a few glyphs."""
 
 from pathlib import Path
 

@@ -1,153 +1,297 @@
-# ruff: noqa: E501  (a row of a table is a line)
-"""Proxy-Anchor: the comparison tables, batch size, embedding size, alpha and delta, and accuracy over time.
+"""Proxy-Anchor: the comparisons, batch size, embedding size, alpha and delta, and accuracy over time."""
 
-Source: Kim, Kim, Cho and Kwak, "Proxy Anchor Loss for Deep Metric Learning", CVPR 2020, and the README of its
-released code [C]. Table 1 is its complexity table and Figures 1, 5 and 6 are its own; which of the other tables
-bears which number is in no source at hand, so those numbers are ours.
-"""
-
+from lookalike.config.experiment import Experiment
+from lookalike.config.schema import BatchSettings, DataSettings, LossSettings, TrainSettings
 from lookalike.studies import baselines, recipes
-from lookalike.studies.study import Figure, Published, Recipe, Row, Study, recall_keys, recalls
+from lookalike.studies.baselines import dimension
+from lookalike.studies.published import PrintedRow, citation, printed_tables
+from lookalike.studies.study import DATASETS, Figure, Recipe, Row, Study, recall_keys, with_cited_rows
 
-SOURCE = "Proxy-Anchor (CVPR 2020)"
-OURS = "the number of this table is ours"
-CITED = "as cited; trained with our recipe of that system"
-LARGER = ("data.image_size=256", "data.resize=292")  # the rows marked with a dagger; resize from the code
-R50 = "resnet50"
+SOURCE = citation("proxy_anchor")
+TABLES = printed_tables("proxy_anchor")
+CITED = "cited in the paper; run here with the recipe of that system"
+CARS = recipes.proxy_anchor("cars196")
 
-CUB, CARS = recipes.proxy_anchor("cub200"), recipes.proxy_anchor("cars196")
-SOP, CLOTHES = recipes.proxy_anchor("sop"), recipes.proxy_anchor("inshop")
-
-
-def _with_loss(recipe: Recipe, *settings: str) -> Recipe:
-    """The authors trained their baselines with the base rate for the loss's own parameters too [C]."""
-    return recipe.but(*settings, f"train.proxy_lr={recipe.experiment.train.lr}")
+LARGER = Experiment(data=DataSettings(image_size=256, resize=292))
+"""Rows with a dagger; the size before the crop is the code's."""
 
 
-NCA = _with_loss(CARS, "loss.name=proxy_nca", *recipes.NCA_OF_PROXY_ANCHOR)
-SEMIHARD = _with_loss(CARS, "loss.name=triplet_semihard", "batch.sampler=balanced", "batch.classes=45")
-MULTI = _with_loss(CARS, "loss.name=multi_similarity", "batch.sampler=balanced", "batch.classes=45")
-SOFT = _with_loss(CARS, "loss.name=soft_triple")
-CONTRASTIVE = _with_loss(CARS, "loss.name=contrastive", "batch.sampler=balanced", "batch.classes=45")
-TRIPLET = _with_loss(CARS, "loss.name=triplet", "batch.sampler=balanced", "batch.classes=45")
+def _comparison_rows(table_name: str, dataset: str, group: str, prefix: str) -> list[Row]:
+    """The rows of a comparison that can be run; which of them a table prints differs."""
+    table = TABLES[table_name]
+    printed = {row.label: row for row in table.rows if row.group == group}
+    anchor, similarity = recipes.proxy_anchor(dataset), baselines.multi_similarity(dataset)
+    triple = baselines.soft_triple(dataset)
+    larger_horde = baselines.horde(dataset)
+    known: list[tuple[str, str, Recipe, tuple[Experiment, ...], str]] = [
+        ("MS 64", "multi_similarity-64", similarity, (dimension(64),), CITED),
+        ("MS 128", "multi_similarity-128", similarity, (dimension(128),), CITED),
+        ("MS 512", "multi_similarity-512", similarity, (), CITED),
+        ("SoftTriple 64", "soft_triple-64", triple, (dimension(64),), CITED),
+        ("SoftTriple 512", "soft_triple-512", triple, (), CITED),
+        ("Margin 128", "margin-128", baselines.margin(dataset), (), CITED),
+        ("RLL-H 512", "ranked_list-512", baselines.ranked_list(dataset), (), CITED),
+        ("Proxy-Anchor 64", "proxy_anchor-64", anchor, (dimension(64),), ""),
+        ("Proxy-Anchor 128", "proxy_anchor-128", anchor, (dimension(128),), ""),
+        ("Proxy-Anchor 512", "proxy_anchor-512", anchor, (), ""),
+        ("† Contra+HORDE 512", "horde-512-256px", larger_horde, (), CITED),
+        ("† Proxy-Anchor 512", "proxy_anchor-512-256px", anchor, (LARGER,), ""),
+    ]
+    return [
+        Row(name=prefix + name, recipe=recipe, changes=changes, printed=printed[label], note=note)
+        for label, name, recipe, changes, note in known
+        if label in printed
+    ]
 
 
-def _batches(recipe: Recipe, printed: dict[int, float]) -> tuple[Row, ...]:
-    name = recipe.dataset
-    return tuple(
-        Row(f"{name}-{size}", recipe, (f"batch.size={size}",), recalls(name, printed.get(size)), size, name)
-        for size in (30, 60, 90, 120, 150, 180)
+def _two_data_sets() -> Study:
+    """Table 2."""
+    table = TABLES["table2"]
+    rows = [
+        row
+        for dataset in ("cub200", "cars196")
+        for row in _comparison_rows("table2", dataset, dataset, f"{dataset}-")
+    ]
+    return Study(
+        id="proxy_anchor/table2",
+        title=table.title,
+        source=SOURCE,
+        metrics=table.columns,
+        rows=with_cited_rows(table, rows),
+    )
+
+
+def _one_data_set(number: int, dataset: str) -> Study:
+    """Tables 3 and 4."""
+    table = TABLES[f"table{number}"]
+    rows = _comparison_rows(f"table{number}", dataset, "", "")
+    return Study(
+        id=f"proxy_anchor/table{number}",
+        title=table.title,
+        source=SOURCE,
+        metrics=table.columns,
+        rows=with_cited_rows(table, rows),
+    )
+
+
+def _batch_sizes(number: int) -> Study:
+    """Tables 5 and 6."""
+    table = TABLES[f"table{number}"]
+    rows = [
+        Row(
+            name=f"{printed.group}-{printed.label}",
+            recipe=recipes.proxy_anchor(printed.group),
+            changes=(Experiment(batch=BatchSettings(size=int(printed.label))),),
+            printed=printed,
+            x=int(printed.label),
+            series=DATASETS[printed.group],
+        )
+        for printed in table.rows
+    ]
+    return Study(
+        id=f"proxy_anchor/table{number}",
+        title=table.title,
+        source=SOURCE,
+        metrics=table.columns,
+        rows=tuple(rows),
+        figure=Figure(x_label="images per batch"),
+    )
+
+
+# ---- cost, and accuracy over time: other losses in Proxy-Anchor's training ----
+
+SAME_RATE = TrainSettings(proxy_lr=1e-4)
+"""The authors trained the losses' own parameters at the base rate [C]."""
+PAIRS = BatchSettings(sampler="balanced", classes=30, per_class=5)
+OF_150 = BatchSettings(size=150)
+NCA_OF_PROXY_ANCHOR = LossSettings(name="proxy_nca", include_positive=True, temperature=1 / 32)
+"""What the released code runs as Proxy-NCA: a softmax over all proxies, scale 64 on cosines."""
+
+OTHER_LOSSES = {
+    "proxy_anchor": Experiment(batch=OF_150),
+    "proxy_nca": Experiment(batch=OF_150, train=SAME_RATE, loss=NCA_OF_PROXY_ANCHOR),
+    "soft_triple": Experiment(batch=OF_150, train=SAME_RATE, loss=LossSettings(name="soft_triple")),
+    "contrastive": Experiment(batch=PAIRS, train=SAME_RATE, loss=LossSettings(name="contrastive")),
+    "triplet_semihard": Experiment(batch=PAIRS, train=SAME_RATE, loss=LossSettings(name="triplet_semihard")),
+    "n_pairs": Experiment(batch=PAIRS, train=SAME_RATE, loss=LossSettings(name="n_pairs")),
+    "lifted_structure": Experiment(batch=PAIRS, train=SAME_RATE, loss=LossSettings(name="lifted_structure")),
+    "multi_similarity": Experiment(batch=PAIRS, train=SAME_RATE, loss=LossSettings(name="multi_similarity")),
+}
+
+
+def _complexity() -> Study:
+    """Table 1."""
+    table = TABLES["table1"]
+    labels = {
+        "Proxy-Anchor": "proxy_anchor",
+        "Proxy-NCA": "proxy_nca",
+        "SoftTriple": "soft_triple",
+        "Contrastive": "contrastive",
+        "Triplet (Semi-Hard)": "triplet_semihard",
+        "N-pair": "n_pairs",
+        "Lifted Structure": "lifted_structure",
+    }
+    once = Experiment(train=TrainSettings(epochs=1, warmup_epochs=0))
+    rows = [
+        Row(name=loss, recipe=CARS, changes=(OTHER_LOSSES[loss], once), printed=table.row(label))
+        for label, loss in labels.items()
+    ]
+    return Study(
+        id="proxy_anchor/table1",
+        title=table.title,
+        source=SOURCE,
+        metrics=("seconds_per_epoch",),
+        columns=table.columns,
+        rows=with_cited_rows(table, rows),
+        note="the paper prints orders of growth; measured is a whole epoch on Cars196 in batches of 150, in which "
+        "the network's own arithmetic dominates",
+    )
+
+
+def _time() -> Study:
+    """Figure 1."""
+    table = TABLES["figure1"]
+    labels = {
+        "Proxy-Anchor": "proxy_anchor",
+        "MS": "multi_similarity",
+        "Proxy-NCA": "proxy_nca",
+        "Semi-Hard Triplet": "triplet_semihard",
+        "N-Pair": "n_pairs",
+    }
+    forty = Experiment(train=TrainSettings(epochs=40, patience=40))
+    rows = [
+        Row(
+            name=loss,
+            recipe=CARS,
+            changes=(OTHER_LOSSES[loss], forty),
+            printed=table.row(label),
+            series=label,
+        )
+        for label, loss in labels.items()
+    ]
+    return Study(
+        id="proxy_anchor/figure1",
+        title=table.title,
+        source=SOURCE,
+        metrics=("recall_at_1", "seconds_per_epoch"),
+        rows=tuple(rows),
+        figure=Figure(kind="training", x_label="seconds of training"),
+        note="the published seconds per epoch stand in the figure's legend and are of a Titan Xp; its curve ends "
+        "after 40 epochs. Images per class in the batches of pairs, 5, are ours",
+    )
+
+
+def _retrievals() -> Study:
+    """Figure 4."""
+    rows = [
+        Row(name=dataset, recipe=recipes.proxy_anchor(dataset))
+        for dataset in ("cub200", "cars196", "sop", "inshop")
+    ]
+    return Study(
+        id="proxy_anchor/figure4",
+        title="The four nearest images of some test images",
+        source=SOURCE,
+        metrics=("recall_at_1",),
+        rows=tuple(rows),
+        figure=Figure(kind="retrievals"),
+        note="which queries the paper shows is not stated; here one of each of evenly spaced classes",
+    )
+
+
+def _dimensions() -> Study:
+    """Figure 5."""
+    printed: dict[tuple[str, int], PrintedRow] = {
+        ("proxy_anchor", 64): TABLES["table2"].row("Proxy-Anchor 64", "cars196"),
+        ("proxy_anchor", 512): TABLES["table2"].row("Proxy-Anchor 512", "cars196"),
+        ("multi_similarity", 64): TABLES["table2"].row("MS 64", "cars196"),
+        ("multi_similarity", 512): TABLES["table2"].row("MS 512", "cars196"),
+    }
+    systems = {"proxy_anchor": CARS, "multi_similarity": baselines.multi_similarity("cars196")}
+    rows = [
+        Row(
+            name=f"{name}-{dim}",
+            recipe=recipe,
+            changes=(dimension(dim),),
+            printed=printed.get((name, dim)),
+            x=dim,
+            series=recipe.system,
+        )
+        for name, recipe in systems.items()
+        for dim in (32, 64, 128, 256, 512, 1024)
+    ]
+    return Study(
+        id="proxy_anchor/figure5",
+        title="Size of the embedding, on Cars196",
+        source=SOURCE,
+        metrics=("recall_at_1",),
+        rows=tuple(rows),
+        figure=Figure(x_label="dimension of the embedding", log_x=True),
+        note="printed numbers are those of table2, since the curves' own are in no text; MS is not run at 32 there",
+    )
+
+
+def _alpha_and_delta() -> Study:
+    """Figure 6."""
+    default = TABLES["table2"].row("Proxy-Anchor 512", "cars196")
+    rows = [
+        Row(
+            name=f"alpha-{alpha}-delta-{delta}",
+            recipe=CARS,
+            changes=(Experiment(loss=LossSettings(scale=float(alpha), margin=delta)),),
+            printed=default if (alpha, delta) == (32, 0.1) else None,
+            x=delta,
+            series=f"alpha = {alpha}",
+        )
+        for alpha in (4, 8, 16, 32, 64)
+        for delta in (0.0, 0.1, 0.2, 0.3, 0.4)
+    ]
+    return Study(
+        id="proxy_anchor/figure6",
+        title="Alpha (scale) and delta (margin), on Cars196",
+        source=SOURCE,
+        metrics=("recall_at_1",),
+        rows=tuple(rows),
+        figure=Figure(x_label="delta (margin)"),
+        note="the printed number is table2's, since the figure's own are in no text",
+    )
+
+
+def _readme() -> Study:
+    """Results of the released code."""
+    table = TABLES["readme"]
+    rows = []
+    for printed in table.rows:
+        resnet = printed.label == "ResNet-50 512"
+        rows.append(
+            Row(
+                name=f"{printed.group}-{'resnet50' if resnet else 'bn_inception'}",
+                recipe=recipes.proxy_anchor(printed.group),
+                changes=(recipes.resnet50_of_proxy_anchor(printed.group),) if resnet else (),
+                printed=printed,
+            )
+        )
+    return Study(
+        id="proxy_anchor/readme",
+        title=table.title,
+        source=SOURCE,
+        metrics=tuple(
+            dict.fromkeys(key for name in ("sop", "cub200", "inshop") for key in recall_keys(name)[:5])
+        ),
+        rows=tuple(rows),
+        note="not a table of the paper: the same code as its tables, with a batch of 180",
     )
 
 
 STUDIES = (
-    Study(
-        "proxy_anchor/table1", "What an epoch costs with each loss, on Cars196", SOURCE, ("seconds_per_epoch",),
-        note="the paper gives orders of growth; ours are of the formulas: B batch, C classes, K centers; measured is "
-        "the whole epoch, in which the network's own arithmetic dominates", rows=(
-            Row("proxy_anchor", CARS.but("train.epochs=1"), note="B C similarities"),
-            Row("proxy_nca", NCA.but("train.epochs=1"), note="B C similarities"),
-            Row("soft_triple", SOFT.but("train.epochs=1"), note="B C K similarities, and C K^2 of the centers"),
-            Row("contrastive", CONTRASTIVE.but("train.epochs=1"), note="B^2 pairs"),
-            Row("multi_similarity", MULTI.but("train.epochs=1"), note="B^2 pairs"),
-            Row("triplet_semihard", SEMIHARD.but("train.epochs=1"), note="B^3 triplets"),
-            Row("triplet", TRIPLET.but("train.epochs=1"), note="B^3 triplets"),
-        ),
-    ),
-    Study(
-        "proxy_anchor/table2", "Comparison on CUB-200-2011 and Cars196", SOURCE, recall_keys("cub200"), note=OURS, rows=(
-            Row("cub200-64", recipes.proxy_anchor("cub200", dim=64), (), recalls("cub200", 61.7, 73.0, 81.8, 88.8)),
-            Row("cub200-512", CUB, (), recalls("cub200", 68.4, 79.2, 86.8, 91.6)),
-            Row("cub200-512-256px", CUB, LARGER, recalls("cub200", 71.1, 80.4, 87.4, 92.5)),
-            Row("cub200-512-readme", CUB, (), recalls("cub200", 69.1, 78.9, 86.1, 91.2, source="C")),
-            Row("cub200-512-resnet50-readme", recipes.proxy_anchor("cub200", R50), (),
-                recalls("cub200", 69.9, 79.6, 86.6, 91.4, source="C")),
-            Row("cub200-soft_triple-512", baselines.soft_triple("cub200"), (), recalls("cub200", 65.4, 76.4, 84.5, 90.4), note=CITED),
-            Row("cub200-soft_triple-64", baselines.soft_triple("cub200", 64), (), recalls("cub200", 60.1, 71.9, 81.2, 88.5), note=CITED),
-            Row("cub200-multi_similarity-512", baselines.multi_similarity("cub200"), (), recalls("cub200", 65.7, 77.0, 86.3, 91.2), note=CITED),
-            Row("cub200-horde-512", baselines.horde("cub200"), (), recalls("cub200", 66.3, 76.7, 84.7, 90.6), note=CITED),
-            Row("cub200-margin-128", baselines.margin("cub200"), (), recalls("cub200", 63.6, 74.4, 83.1, 90.0), note=CITED),
-            Row("cub200-proxynca-64", None, (), recalls("cub200", 49.2, 61.9, 67.9, 72.4), note="the first paper, cited"),
-            Row("cars196-64", recipes.proxy_anchor("cars196", dim=64), (), recalls("cars196", 78.8)),
-            Row("cars196-512", CARS, (), recalls("cars196", 86.1, 91.7, 95.0, 97.3)),
-            Row("cars196-512-256px", CARS, LARGER, recalls("cars196", 88.3, 93.1, 95.7, 97.5)),
-            Row("cars196-512-readme", CARS, (), recalls("cars196", 86.4, source="C")),
-            Row("cars196-512-resnet50-readme", recipes.proxy_anchor("cars196", R50), (),
-                recalls("cars196", 87.7, 92.7, 95.5, 97.3, source="C")),
-            Row("cars196-soft_triple-512", baselines.soft_triple("cars196"), (), recalls("cars196", 84.5, 90.7, 94.5, 96.9), note=CITED),
-            Row("cars196-soft_triple-64", baselines.soft_triple("cars196", 64), (), recalls("cars196", 78.6), note=CITED),
-            Row("cars196-multi_similarity-512", baselines.multi_similarity("cars196"), (), recalls("cars196", 84.1), note=CITED),
-            Row("cars196-horde-512", baselines.horde("cars196"), (), recalls("cars196", 83.9), note=CITED),
-            Row("cars196-margin-128", baselines.margin("cars196"), (), recalls("cars196", 79.6), note=CITED),
-        ),
-    ),
-    Study(
-        "proxy_anchor/table3", "Comparison on Stanford Online Products", SOURCE, recall_keys("sop"), note=OURS, rows=(
-            Row("proxy_anchor-64", recipes.proxy_anchor("sop", dim=64), (), recalls("sop", 76.5)),
-            Row("proxy_anchor-512", SOP, (), recalls("sop", 79.1, 90.8, 96.2, 98.7)),
-            Row("proxy_anchor-512-256px", SOP, LARGER, recalls("sop", 80.3)),
-            Row("proxy_anchor-512-readme", SOP, (), recalls("sop", 79.2, source="C")),
-            Row("soft_triple-512", baselines.soft_triple("sop"), (), recalls("sop", 78.3, 90.3, 95.9), note=CITED),
-            Row("multi_similarity-512", baselines.multi_similarity("sop"), (), recalls("sop", 78.2), note=CITED),
-            Row("margin-128", baselines.margin("sop"), (), recalls("sop", 72.7), note=CITED),
-            Row("proxynca-64", None, (), recalls("sop", 73.7), note="the first paper, cited"),
-        ),
-    ),
-    Study(
-        "proxy_anchor/table4", "Comparison on In-Shop Clothes", SOURCE, recall_keys("inshop", 5), note=OURS, rows=(
-            Row("proxy_anchor-128", recipes.proxy_anchor("inshop", dim=128), (), recalls("inshop", 90.8)),
-            Row("proxy_anchor-512", CLOTHES, (), recalls("inshop", 91.5, 98.1, 98.8, None, 99.1)),
-            Row("proxy_anchor-512-256px", CLOTHES, LARGER, recalls("inshop", 92.6)),
-            Row("proxy_anchor-512-readme", CLOTHES, (), recalls("inshop", 91.9, source="C")),
-            Row("multi_similarity-512", baselines.multi_similarity("inshop"), (), recalls("inshop", 89.7), note=CITED),
-            Row("horde-512", baselines.horde("inshop"), (), recalls("inshop", 90.4), note=CITED),
-        ),
-    ),
-    Study(
-        "proxy_anchor/table5", "Size of the batch, on CUB-200-2011 and Cars196", SOURCE, ("recall_at_1",), note=OURS,
-        figure=Figure(x_label="images a batch"),
-        rows=(*_batches(CUB, {30: 65.9, 90: 68.4, 180: 69.0}), *_batches(CARS, {30: 84.6, 180: 86.4})),
-    ),
-    Study(
-        "proxy_anchor/table6", "Size of the batch, on Stanford Online Products and In-Shop Clothes", SOURCE,
-        ("recall_at_1",), note=f"{OURS}; SOP's range is printed as 76.0 to 79.3 without the batch sizes of its ends",
-        figure=Figure(x_label="images a batch"), rows=(*_batches(SOP, {150: 79.1}), *_batches(CLOTHES, {90: 91.5})),
-    ),
-    Study(
-        "proxy_anchor/figure1", "Accuracy over the time of training, on Cars196, batches of 150", SOURCE,
-        ("recall_at_1", "seconds_per_epoch"), figure=Figure("training", "seconds of training"), note="the printed curves are in no source at hand", rows=(
-            Row("proxy_anchor", CARS.but("batch.size=150"), series="Proxy-Anchor"),
-            Row("proxy_nca", NCA.but("batch.size=150"), series="Proxy-NCA"),
-            Row("soft_triple", SOFT.but("batch.size=150"), series="SoftTriple"),
-            Row("multi_similarity", MULTI.but("batch.classes=30", "batch.per_class=5"), series="Multi-Similarity"),
-            Row("triplet_semihard", SEMIHARD.but("batch.classes=30", "batch.per_class=5"), series="semi-hard triplet"),
-        ),
-    ),
-    Study(
-        "proxy_anchor/figure5", "Size of the embedding, on Cars196", SOURCE, ("recall_at_1",), figure=Figure(x_label="dimension of the embedding", log_x=True),
-        note="of the curve's points our sources print those that also stand in the tables", rows=(
-            *(
-                Row(f"proxy_anchor-{dim}", CARS, (f"model.embedding_dim={dim}",), recalls("cars196", printed), dim, "Proxy-Anchor")
-                for dim, printed in ((32, None), (64, 78.8), (128, None), (256, None), (512, 86.1), (1024, None))
-            ),
-            *(
-                Row(f"multi_similarity-{dim}", baselines.multi_similarity("cars196", dim), (), recalls("cars196", printed), dim,
-                    "Multi-Similarity")
-                for dim, printed in ((32, None), (64, None), (128, None), (256, None), (512, 84.1), (1024, None))
-            ),
-        ),
-    ),
-    Study(
-        "proxy_anchor/figure6", "Alpha and delta, on Cars196", SOURCE, ("recall_at_1",), figure=Figure(panels=True),
-        note="of the curve's points our sources print the default's", rows=(
-            *(
-                Row(f"alpha-{alpha}", CARS, (f"loss.scale={alpha}",), published, alpha, "alpha (scale), delta 0.1")
-                for alpha, published in ((4, {}), (8, {}), (16, {}), (32, {"recall_at_1": Published(86.1)}), (64, {}))
-            ),
-            *(
-                Row(f"delta-{delta}", CARS, (f"loss.margin={delta}",), published, delta, "delta (margin), alpha 32")
-                for delta, published in ((0.0, {}), (0.1, {"recall_at_1": Published(86.1)}), (0.2, {}), (0.3, {}), (0.4, {}))
-            ),
-        ),
-    ),
-)  # fmt: skip
+    _complexity(),
+    _two_data_sets(),
+    _one_data_set(3, "sop"),
+    _one_data_set(4, "inshop"),
+    _batch_sizes(5),
+    _batch_sizes(6),
+    _time(),
+    _retrievals(),
+    _dimensions(),
+    _alpha_and_delta(),
+    _readme(),
+)

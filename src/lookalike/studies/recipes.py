@@ -1,186 +1,306 @@
-"""How each system was trained in its paper: the base that the rows of the studies change.
+"""How the systems of the four papers were trained: the base that the rows of the studies change.
 
-Settings follow the authors' released code where it is at hand, because it is what produced the numbers; where
-the paper's text differs, a comment says so. What our settings cannot express stands in each recipe's source.
+Settings follow the authors' released code where it is public, because it is what produced the numbers; where
+the paper's text differs, a comment or a caveat says so.
 
 Tags in comments: [S] paper, [P] poster, [C] code, [D] derived, "ours" a choice where no source says.
 """
 
-from typing import Any
-
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import (
     BatchSettings,
+    CompatSettings,
     DataSettings,
     LossSettings,
     ModelSettings,
     ScheduleSettings,
     TrainSettings,
 )
-from lookalike.studies.study import Recipe
+from lookalike.studies.study import Recipe, combined
 
-BN_INCEPTION_FILE = "bn_inception-52deb4733.pth"
-RRC = (0.08, 1.0)  # area range of RandomResizedCrop where nothing else is said [C]
+SMALL = ("cub200", "cars196")
+RESNET50 = ModelSettings(backbone="resnet50.tv_in1k", weights="hub")
+"""torchvision's first weights, of the error rate that ProxyNCA++'s Table 2 prints; bilinear resizing."""
+BN_INCEPTION = ModelSettings(backbone="bn_inception", weights="bn_inception-52deb4733.pth")
+
+PAPERS = Experiment(
+    data=DataSettings(crop_scale=(0.08, 1.0)),  # of RandomResizedCrop where nothing else is said [C]
+    model=ModelSettings(start="random", finish="none", views=1),
+    train=TrainSettings(
+        mode="finetune",
+        warmup_epochs=0,
+        metric="recall_at_1",
+        proxy_start="loss",
+        batch_norm="train",
+        schedule=ScheduleSettings(name="constant"),
+        precision="32-true",
+    ),
+)
+"""What all the papers do: fine-tune the whole network from a random projection, and choose by Recall@1."""
 
 
-def pixels(crop: int, resize: int, scale: tuple[float, float] = RRC) -> DataSettings:
-    """Random resized crops of `crop` pixels; tests see the center of images resized to `resize`."""
-    return DataSettings(image_size=crop, resize=resize, crop_scale=scale)
-
-
-def network(backbone: str, pooling: str, dim: int, norm: str = "none") -> ModelSettings:
-    """A network that starts from a random projection, as in the papers, and has no closed-form finish."""
-    weights = BN_INCEPTION_FILE if backbone == "bn_inception" else "hub"
-    return ModelSettings.model_validate(
-        {
-            "backbone": backbone, "weights": weights, "pooling": pooling, "norm": norm, "embedding_dim": dim,
-            "start": "random", "finish": "none",
-        }
-    )  # fmt: skip
-
-
-def loop(epochs: int, **settings: Any) -> TrainSettings:
-    """Fine-tuning for `epochs`, without early stopping, choosing by recall_at_1 as all the papers do."""
-    base = {
-        "mode": "finetune", "epochs": epochs, "patience": max(epochs, 1), "warmup_epochs": 0,
-        "metric": "recall_at_1", "proxy_start": "loss", "batch_norm": "train",
-        "schedule": {"name": "constant"},
-    }  # fmt: skip
-    return TrainSettings.model_validate(base | settings)
+def network(base: ModelSettings) -> Experiment:
+    """The change that makes a recipe's backbone another one."""
+    return Experiment(model=base)
 
 
 # ---- Proxy-Anchor: AdamW, average + maximum pooling, warm-up, clipping; most of it only in the code ----
 
 
-def proxy_anchor(dataset: str, backbone: str = "bn_inception", dim: int = 512) -> Recipe:
-    """The released training script's settings."""
-    small = dataset in ("cub200", "cars196")
-    resnet = backbone == "resnet50"
-    every = {"cub200": 10, "cars196": 20}.get(dataset, 20) // (2 if resnet and small else 1)  # [C]
+def proxy_anchor(dataset: str) -> Recipe:
+    """The released training script with BN-Inception and 512 dimensions."""
+    small = dataset in SMALL
     lr = 1e-4 if small else 6e-4  # [S]
     return Recipe(
-        "Proxy-Anchor",
-        dataset,
-        Experiment(
-            seed=1,  # [C]
-            data=pixels(224, 256),
-            model=network(backbone, "average_plus_maximum", dim),  # [C]; the paper is silent
-            loss=LossSettings.model_validate({"name": "proxy_anchor", "scale": 32.0, "margin": 0.1}),  # [S]
-            batch=BatchSettings(size=120 if resnet else 180, drop_last=True),  # [C]
-            train=loop(
-                60,  # [C]; the paper says 40 on CUB and Cars
-                warmup_epochs=5 if resnet else 1,  # [C]
-                optimizer="adamw", lr=lr, head_lr=lr, proxy_lr=100 * lr, weight_decay=1e-4,  # [S, C]
-                clip_value=10.0,  # [C]
-                schedule=ScheduleSettings(name="step", gamma=0.5 if small else 0.25, every=every),  # [C]
-                batch_norm="frozen" if small else "train",  # [C]; scale and shift train after the warm-up [D]
-                batch_norm_momentum=None if small or resnet else 0.9,  # [C]
-                precision="32-true",
+        system="Proxy-Anchor",
+        dataset=dataset,
+        experiment=combined(
+            PAPERS,
+            network(BN_INCEPTION),
+            Experiment(
+                data=DataSettings(image_size=224, resize=256),
+                model=ModelSettings(
+                    pooling="average_plus_maximum",  # [C]; the paper is silent
+                    embedding_dim=512,
+                    start="kaiming",  # [C]
+                ),
+                loss=LossSettings(name="proxy_anchor", scale=32.0, margin=0.1),  # [S]
+                batch=BatchSettings(size=180, drop_last=True),  # [C]
+                train=TrainSettings(
+                    epochs=60,  # [C]
+                    patience=60,
+                    warmup_epochs=1,  # [C]
+                    optimizer="adamw",
+                    lr=lr,
+                    head_lr=lr,
+                    proxy_lr=100 * lr,
+                    weight_decay=1e-4,  # [C]
+                    clip_value=10.0,  # [C]
+                    schedule=ScheduleSettings(
+                        name="step",
+                        gamma=0.5 if small else 0.25,
+                        every=10 if dataset == "cub200" else 20,  # [C]
+                    ),
+                    batch_norm="frozen" if small else "train",  # [C]; scale and shift train after the warm-up
+                    compat=CompatSettings(batch_norm_momentum=None if small else 0.9),  # [C]
+                ),
             ),
         ),
-        "released code, paper for the rates",
-    )  # fmt: skip
+        protocol="papers",
+        source="released code and its README; the paper for rates, scale and margin",
+        caveats=(
+            "the paper says 40 epochs on CUB-200-2011 and Cars196, code and README 60",
+            "the README's batches are of 180 images; the paper's Table 5 prints 68.4 of CUB-200-2011, which "
+            "stands in Table 2, for 90",
+        )
+        if small
+        else (
+            "the README's batches are of 180 images; the paper's Table 6 prints Table 3's 79.1 for 150 and "
+            "Table 4's 91.5 for 90",
+        ),
+    )
+
+
+def resnet50_of_proxy_anchor(dataset: str) -> Experiment:
+    """What the README changes for ResNet-50."""
+    return Experiment(
+        model=RESNET50,
+        batch=BatchSettings(size=120),
+        train=TrainSettings(
+            warmup_epochs=5, schedule=ScheduleSettings(every=5 if dataset == "cub200" else 10)
+        ),
+    )
 
 
 # ---- ProxyNCA++: Adam with eps 1.0 (in effect SGD with momentum), very fast proxies, balanced batches ----
 
 
-def proxynca_pp(dataset: str, dim: int = 2048) -> Recipe:
-    """The released configurations."""
-    small = dataset in ("cub200", "cars196")
-    lr = 4e-3 if small else 2.4e-2  # [C, S]
-    fast = {"cub200": 4e2, "cars196": 4e2, "sop": 2.4e2, "inshop": 2.4e3}[dataset]  # [C, S]
+def proxynca_pp(dataset: str) -> Recipe:
+    """The released configurations, with 2048 dimensions."""
+    small = dataset in SMALL
+    lr = 4e-3 if small else 2.4e-2  # [S, C]
+    fast = {"cub200": 4e2, "cars196": 4e2, "sop": 2.4e2, "inshop": 2.4e3}[dataset]  # [S, C]
+    epochs = 45 if small else 85  # 40 or 80, after 5 epochs of warm-up [C]
     return Recipe(
-        "ProxyNCA++",
-        dataset,
-        Experiment(
-            data=pixels(256, 288),
-            model=network("resnet50", "maximum", dim, norm="layer_norm"),
-            loss=LossSettings.model_validate({"name": "proxy_nca_pp", "temperature": 1 / 9}),
-            batch=BatchSettings(
-                sampler="balanced", classes=8 if small else 64, per_class=4 if small else 3,
-                size=32 if small else 192,
-            ),
-            train=loop(
-                45 if small else 85,  # 40 or 80, after 5 epochs of warm-up [C]
-                warmup_epochs=5, warmup_forgets=True,  # [C]
-                optimizer="adam", lr=lr, head_lr=lr, proxy_lr=fast, weight_decay=0.0, eps=1.0,
-                clip_value=10.0,  # [C], of the model only there
-                schedule=ScheduleSettings(name="plateau", gamma=0.1, patience=4, metric="recall_at_1"),
+        system="ProxyNCA++",
+        dataset=dataset,
+        experiment=combined(
+            PAPERS,
+            network(RESNET50),
+            Experiment(
+                data=DataSettings(image_size=256, resize=288),
+                model=ModelSettings(pooling="maximum", norm="layer_norm", embedding_dim=2048),
+                loss=LossSettings(name="proxy_nca_pp", temperature=1 / 9),
+                batch=BatchSettings(
+                    sampler="balanced",
+                    classes=8 if small else 64,
+                    per_class=4 if small else 3,
+                    size=32 if small else 192,
+                ),
+                train=TrainSettings(
+                    epochs=epochs,
+                    patience=epochs,
+                    warmup_epochs=5,  # [C]
+                    compat=CompatSettings(warmup_resets_optimizer=True),  # [C]
+                    optimizer="adam",
+                    lr=lr,
+                    head_lr=lr,
+                    proxy_lr=fast,
+                    weight_decay=0.0,
+                    eps=1.0,  # [C]
+                    clip_value=10.0,  # [C], of the model only there
+                    schedule=ScheduleSettings(name="plateau", gamma=0.1, patience=4, metric="recall_at_1"),
+                ),
             ),
         ),
-        "released configurations, as in the paper's table; not expressed: raw vectors are compared by "
-        "Euclidean distance there (table11 does both)",
-    )  # fmt: skip
-
-
-def proxynca_baseline(dataset: str) -> Recipe:
-    """ProxyNCA as ProxyNCA++ ran it again: all six enhancements off. The list of what is off is ours."""
-    base = proxynca_pp(dataset)
-    return Recipe(
-        "ProxyNCA",
-        dataset,
-        base.experiment.override(
-            [
-                "loss.name=proxy_nca", "loss.temperature=1.0", "loss.include_positive=false",
-                "model.pooling=average", "model.norm=none", "batch.sampler=random",
-                f"train.proxy_lr={base.experiment.train.lr}",
-            ]
+        protocol="two_stage",
+        similarity="euclidean",
+        source="released configurations, which agree with the paper's Table 1",
+        caveats=(
+            "as in the code, embeddings are compared raw and by Euclidean distance; the epoch is chosen by cosine",
+            "the paper's NMI formula is the arithmetic one (nmi), its code computes the geometric one",
+            "the text resizes to 288 x 288, the code (followed here) the short side to 288",
+            "the plateau schedule also watches the warm-up; balanced epochs show every image at least once",
         ),
-        "ours: ProxyNCA++ without its six enhancements; the settings of the rerun are in no source at hand",
-    )  # fmt: skip
+    )
+
+
+ENHANCEMENTS = ("scale", "max", "norm", "cbs", "fast", "prob")
+"""What ProxyNCA++ adds to ProxyNCA, as its tables call it."""
+
+
+def without(*off: str, lr: float = 4e-3) -> tuple[Experiment, ...]:
+    """The changes that take enhancements out of ProxyNCA++; `lr` is the rate of its network."""
+    temperature = 1.0 if "scale" in off else 1 / 9
+    other_loss = LossSettings(name="proxy_nca", temperature=temperature, include_positive=False)
+    changes = {
+        "scale": Experiment(loss=LossSettings(temperature=1.0)),
+        "max": Experiment(model=ModelSettings(pooling="average")),
+        "norm": Experiment(model=ModelSettings(norm="none")),
+        "cbs": Experiment(batch=BatchSettings(sampler="random")),
+        "fast": Experiment(train=TrainSettings(proxy_lr=lr)),
+        "prob": Experiment(loss=other_loss),
+    }
+    return tuple(changes[name] for name in ENHANCEMENTS if name in off)
 
 
 # ---- ProxyGML: Adam with eps 0.01, batches of 32, average pooling ----
 
 
-def proxy_gml(dataset: str, dim: int = 512) -> Recipe:
-    """The released commands."""
+def proxy_gml(dataset: str) -> Recipe:
+    """The released commands, with 512 dimensions."""
     sop = dataset == "sop"
-    loss = {"name": "proxy_gml", "proxies_per_class": 1 if sop else 12, "neighbor_ratio": 0.05}
     return Recipe(
-        "ProxyGML",
-        dataset,
-        Experiment(
-            data=pixels(224, 256),
-            model=network("bn_inception", "average", dim),
-            loss=LossSettings.model_validate(loss | {"regularizer_weight": 0.0 if sop else 0.3}),  # [C]
-            batch=BatchSettings(size=32),
-            train=loop(
-                50,
-                warmup_epochs=1, warmup_first=2,  # [C], where it was meant to be the first
-                optimizer="adam", lr=1e-4, head_lr=1e-4, proxy_lr=0.3 if sop else 3e-2,
-                weight_decay=1e-4, eps=0.01,
-                # rates fall at 20 and 40 [S]; in the code on entering the 20th and 40th epoch [C]
-                schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(19, 39)),
-                batch_norm="train" if sop else "frozen",
-                precision="32-true",
+        system="ProxyGML",
+        dataset=dataset,
+        experiment=combined(
+            PAPERS,
+            network(BN_INCEPTION),
+            Experiment(
+                data=DataSettings(image_size=224, resize=256),
+                model=ModelSettings(pooling="average", embedding_dim=512),
+                loss=LossSettings(
+                    name="proxy_gml",
+                    proxies_per_class=1 if sop else 12,
+                    neighbor_ratio=0.05,
+                    regularizer_weight=0.0 if sop else 0.3,  # [C]
+                ),
+                batch=BatchSettings(size=32),
+                train=TrainSettings(
+                    epochs=50,
+                    patience=50,
+                    warmup_epochs=1,
+                    compat=CompatSettings(warmup_first=2),  # [C], where it was meant to be the first
+                    optimizer="adam",
+                    lr=1e-4,
+                    head_lr=1e-4,
+                    proxy_lr=0.3 if sop else 3e-2,
+                    weight_decay=1e-4,
+                    eps=0.01,
+                    # at 20 and 40 [S]; in the code on entering the 20th and 40th epoch [C]
+                    schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(19, 39)),
+                    batch_norm="train" if sop else "frozen",
+                ),
             ),
         ),
-        "released commands",
-    )  # fmt: skip
-
-
-# ---- HPL: no code; the supplement's first protocol, the rest as Proxy-Anchor's ----
-
-
-def hpl(dataset: str, base: str = "proxy_nca", backbone: str = "resnet50") -> Recipe:
-    """The plain proxy loss `base` in HPL's first protocol; the studies wrap it."""
-    known = proxy_anchor(dataset, backbone).experiment
-    loss = [f"loss.name={base}"] if base == "proxy_anchor" else [f"loss.name={base}", *NCA_OF_PROXY_ANCHOR]
-    return Recipe(
-        "HPL's protocol 1",
-        dataset,
-        known.override(
-            [
-                *loss, "batch.size=128", "train.epochs=30", "train.patience=30", "train.lr=1e-4",
-                "train.head_lr=1e-4", "train.proxy_lr=1e-2", "train.schedule.every=10",
-            ]
+        protocol="papers",
+        source="released commands",
+        caveats=(
+            "own proxies are always selected, as in the code; the paper adds 1 to their similarity",
+            "the warm-up epoch is the second one, as in the code",
         ),
-        "supplement: AdamW, 1e-4, batch 128, 30 epochs, pooling, 512 dimensions; ours: proxy rate, decay, "
-        "schedule, crop and batch norm, taken from Proxy-Anchor's code",
-    )  # fmt: skip
+    )
 
 
-NCA_OF_PROXY_ANCHOR = ("loss.include_positive=true", f"loss.temperature={1 / 32}")
-"""What Proxy-Anchor's repository runs as Proxy-NCA: softmax over all proxies, scale 64 on cosines [C]."""
+# ---- HPL: no public code; the supplement's two protocols ----
+
+NCA = LossSettings(name="proxy_nca", temperature=1.0, include_positive=False)
+"""Proxy-NCA as in the 2017 paper that HPL's supplement refers to for its settings."""
+
+
+def hpl(dataset: str, loss: LossSettings) -> Recipe:
+    """A proxy loss on one level, in HPL's first protocol; the studies put a second level on it."""
+    return Recipe(
+        system="Proxy-NCA" if loss.name == "proxy_nca" else "Proxy-Anchor",
+        dataset=dataset,
+        experiment=combined(
+            PAPERS,
+            network(RESNET50),
+            Experiment(
+                data=DataSettings(image_size=224, resize=256),
+                model=ModelSettings(pooling="average_plus_maximum", embedding_dim=512, start="kaiming"),
+                loss=loss,
+                batch=BatchSettings(size=128),
+                train=TrainSettings(
+                    epochs=30,
+                    patience=30,
+                    optimizer="adamw",
+                    lr=1e-4,
+                    head_lr=1e-4,
+                    proxy_lr=1e-2,
+                    weight_decay=1e-4,
+                    proxy_start="class_mean",
+                ),
+            ),
+        ),
+        protocol="papers",
+        source="supplement: AdamW, 1e-4, batches of 128, 30 epochs, pooling, 512 dimensions",
+        caveats=(
+            "ours: rate of the proxies (100 times the network's, as Proxy-Anchor's), weight decay, crops, batch "
+            "norm, start of the projection; the rate stays constant, since the supplement names no schedule",
+            "ours: proxies start at class means, so that groups by visual similarity exist from the first "
+            "clustering on; from random proxies the groups are chance and stay so",
+            "Proxy-NCA is the 2017 paper's (own proxy left out, temperature 1), which the supplement refers to",
+        ),
+    )
+
+
+def hpl_folds(dataset: str, loss: LossSettings) -> Recipe:
+    """The same in HPL's second protocol: search on four folds of the training classes."""
+    first = hpl(dataset, loss)
+    return Recipe(
+        system=first.system,
+        dataset=dataset,
+        experiment=combined(
+            first.experiment,
+            network(BN_INCEPTION),
+            Experiment(
+                model=ModelSettings(pooling="average", embedding_dim=128),
+                train=TrainSettings(
+                    epochs=200,
+                    patience=10,
+                    optimizer="rmsprop",
+                    lr=1e-6,
+                    head_lr=1e-6,
+                    batch_norm="frozen_affine",
+                ),
+            ),
+        ),
+        protocol="folds",
+        trials=10 if dataset == "sop" else 50,
+        source="supplement: RMSprop, 1e-6, batches of 128, until validation stops rising, 50 trials (10 on SOP)",
+        caveats=(
+            "ours, after the protocol's own paper: BN-Inception, average pooling, 128 dimensions, frozen batch norm",
+            "ours: 10 epochs without a better validation map_at_r end a training; at most 200",
+        ),
+    )

@@ -1,24 +1,29 @@
-"""A study and its results as text: terminal, Markdown, JSON, and a self-contained HTML page."""
+"""The tables of a study as text: Markdown, JSON, and a self-contained HTML page."""
 
 import base64
 import json
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from lookalike.evaluation.intervals import Interval
 from lookalike.studies.figure import draw
-from lookalike.studies.study import DATASETS, SOURCES, Study
-from lookalike.studies.table import COSTS, Line, Table, as_tree, build_table, half_width
+from lookalike.studies.metric_keys import COSTS
+from lookalike.studies.published import SOURCES
+from lookalike.studies.results import folder_name
+from lookalike.studies.study import Study
+from lookalike.studies.table import Line, Table, as_tree, build_tables, half_width
 from lookalike.utils.io import write_atomically
 
 Cells = list[list[str]]
+PUBLISHED_APART = (
+    "Published, with other data, settings or protocol: not to be compared with the numbers above"
+)
 
 
 def to_markdown(table: Table) -> str:
     """Title, table, and below it what a reader must know."""
     blocks = [f"### {table.title}", _grid_markdown(*ours_cells(table))]
-    if not table.comparable and (cells := published_cells(table)):
+    if cells := published_cells(table):
         blocks += [f"**{PUBLISHED_APART}**", _grid_markdown(*cells)]
     return "\n\n".join([*blocks, *notes(table)]) + "\n"
 
@@ -26,7 +31,7 @@ def to_markdown(table: Table) -> str:
 def to_html(table: Table, *, figure: str = "") -> str:
     """The same as a page; `figure` is an <img> element to stand below the title."""
     body = [f"<h1>{escape(table.title)}</h1>", figure, _grid_html(*ours_cells(table))]
-    if not table.comparable and (cells := published_cells(table)):
+    if cells := published_cells(table):
         body += [f"<h2>{escape(PUBLISHED_APART)}</h2>", _grid_html(*cells)]
     body += [f"<p>{escape(note)}</p>" for note in notes(table)]
     style = "body{font:15px sans-serif;margin:2em}td,th{padding:.2em .8em;text-align:left}"
@@ -36,24 +41,22 @@ def to_html(table: Table, *, figure: str = "") -> str:
     )
 
 
-PUBLISHED_APART = "Published, on other data or with other settings: not to be compared with the numbers above"
-
-
 def ours_cells(table: Table) -> tuple[list[str], Cells]:
     """Header and cells of what was measured, with published numbers beside it where they may be compared."""
-    header = ["row"]
+    beside = any(line.comparable for line in table.lines)
+    header = ["row", *table.study.columns]
     for metric in table.metrics:
-        header += [f"{metric} published", "ours", "difference"] if table.comparable else [metric]
-    header += ["n", "selected on", "kept", "seconds a run", "note"]
-    return header, [_cells(table, line) for line in table.lines]
+        header += [f"{metric} published", "ours", "difference"] if beside else [metric]
+    header += ["n", "selected on", "kept", "seconds per run", "note"]
+    return header, [_cells(table, line, beside=beside) for line in table.lines]
 
 
 def published_cells(table: Table) -> tuple[list[str], Cells] | None:
-    """Header and cells of the published numbers alone."""
-    lines = [line for line in table.lines if line.row.published]
+    """Header and cells of the published numbers of rows that cannot be compared."""
+    lines = [line for line in table.lines if line.row.published and not line.comparable]
     metrics = [key for key in table.metrics if any(key in line.row.published for line in lines)]
     rows = [[line.row.name, *(str(line.row.published.get(key, "-")) for key in metrics)] for line in lines]
-    return (["row", *metrics], rows) if rows else None
+    return (["row", *metrics], rows) if rows and metrics else None
 
 
 def notes(table: Table) -> list[str]:
@@ -64,7 +67,10 @@ def notes(table: Table) -> list[str]:
     if study.note:
         said.append(f"Note: {study.note}.")
     if (order := table.agreement()) is not None:
-        said.append(f"Order of rows by {order[0]}: {order[1]} of {order[2]} pairs as published.")
+        said.append(
+            f"Order of rows by {order.metric}: {order.as_published} of {order.pairs} pairs as published; by "
+            f"intervals that do not overlap, {order.confirmed} pairs are confirmed and {order.refuted} refuted."
+        )
     said.append(
         "Ours: percent, mean over n seeds ± half of its 95 % Student interval; costs as they are. "
         "Kept: `start` means that training never beat the untrained network."
@@ -72,27 +78,28 @@ def notes(table: Table) -> list[str]:
     return said
 
 
-def _cells(table: Table, line: Line) -> list[str]:
+def _cells(table: Table, line: Line, *, beside: bool) -> list[str]:
     cells = [line.row.name]
+    cells += [
+        line.row.published[key].text if key in line.row.published else "-" for key in table.study.columns
+    ]
     for metric in table.metrics:
         ours = _number(metric, line.ours.get(metric))
-        if table.comparable:
-            difference = line.difference(metric)
-            cells += [
-                str(line.row.published.get(metric, "-")),
-                ours,
-                "-" if difference is None else f"{difference:+.1f}",
-            ]
-        else:
-            cells.append(ours)
+        printed = str(line.row.published.get(metric, "-")) if line.comparable else "-"
+        difference = line.difference(metric)
+        points = (
+            "-" if difference is None else f"{difference:+.2f}" if metric in COSTS else f"{difference:+.1f}"
+        )
+        cells += [printed, ours, points] if beside else [ours]
     counts = max((interval.n for interval in line.ours.values()), default=0)
+    apart = "" if line.comparable else "not comparable"
     return [
         *cells,
-        f"{counts} of {line.planned}" if counts < line.planned else str(counts),
+        str(counts),
         line.selected_on or "-",
         line.kept or "-",
         "-" if line.seconds is None else f"{line.seconds:.0f}",
-        "; ".join(part for part in (line.status, line.row.note) if part),
+        "; ".join(part for part in (line.status, apart if beside else "", line.row.note) if part),
     ]
 
 
@@ -116,67 +123,24 @@ def _grid_html(header: list[str], rows: Cells) -> str:
     return f"<table>{line(header, 'th')}{''.join(line(row, 'td') for row in rows)}</table>"
 
 
-def describe(study: Study) -> dict[str, Any]:
-    """The study with every row's complete experiment, as plain values."""
-    return {
-        "study": study.id,
-        "title": study.title,
-        "source": study.source,
-        "note": study.note,
-        "metrics": list(study.metrics),
-        "source_tags": SOURCES,
-        "rows": [
-            {
-                "row": row.name,
-                "dataset": row.dataset or None,
-                "system": row.recipe.system if row.recipe else None,
-                "recipe_source": row.recipe.source if row.recipe else None,
-                "settings": list(row.settings),
-                "experiment": row.experiment().model_dump(mode="json") if row.recipe else None,
-                "published": {
-                    key: {"percent": number.value, "spread": number.spread, "source": number.source}
-                    for key, number in row.published.items()
-                },
-                "x": row.x,
-                "series": row.series or None,
-                "note": row.note or None,
-            }
-            for row in study.rows
-        ],
-    }
+def write_tables(study: Study, out: Path) -> list[Table]:
+    """Brings the tables of a study in a folder of runs up to date, as files, and returns them."""
+    tables = build_tables(study, out)
+    for table in tables:
+        _write(table, out / study.id / folder_name(table.conditions))
+    return tables
 
 
-def described_rows(study: Study) -> tuple[list[str], list[list[str]]]:
-    """Header and lines of the study's table of published numbers."""
-    metrics = [key for key in study.metrics if any(key in row.published for row in study.rows)]
-    lines = []
-    for row in study.rows:
-        numbers = [str(row.published[key]) if key in row.published else "-" for key in metrics]
-        what = " ".join(row.settings) or ("not run here, cited" if row.recipe is None else "")
-        lines.append(
-            [row.name, DATASETS.get(row.dataset, "-"), *numbers, "; ".join(filter(None, (what, row.note)))]
-        )
-    return ["row", "data", *metrics, "what differs"], lines
-
-
-def write_table(study: Study, folder: Path, out: Path) -> Table:
-    """Brings the files in a variant's folder up to date with what has been run.
-
-    Args:
-        folder: of the variant, with its plan.
-        out: the folder that holds all runs.
-
-    Raises:
-        FileError: no plan in `folder`.
-    """
-    table = build_table(study, folder, out)
+def _write(table: Table, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     figure = ""
-    if study.figure is not None:
+    if table.study.figure is not None:
         image = base64.b64encode(draw(table, folder / "figure.png").read_bytes()).decode()
         figure = f'<img alt="the figure" src="data:image/png;base64,{image}">'
-    tree = json.dumps(as_tree(table), indent=1, ensure_ascii=False) + "\n"
-    write_atomically(folder / "table.json", lambda file: file.write_text(tree, encoding="utf-8"))
-    write_atomically(folder / "table.md", lambda file: file.write_text(to_markdown(table), encoding="utf-8"))
-    page = to_html(table, figure=figure)
-    write_atomically(folder / "table.html", lambda file: file.write_text(page, encoding="utf-8"))
-    return table
+    texts = {
+        "table.json": json.dumps(as_tree(table), indent=1, ensure_ascii=False) + "\n",
+        "table.md": to_markdown(table),
+        "table.html": to_html(table, figure=figure),
+    }
+    for name, text in texts.items():
+        write_atomically(folder / name, lambda file, text=text: file.write_text(text, encoding="utf-8"))  # type: ignore[misc]

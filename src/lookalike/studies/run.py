@@ -1,15 +1,14 @@
-"""Runs a study: row by row and seed by seed, going on where an earlier run stopped.
+"""Runs a study: row by row and seed by seed, resuming where an earlier run stopped.
 
-Seeds are the outer loop, so a run that ends early leaves a whole table with fewer seeds. A unit that another
+Seeds are the outer loop, so a run that ends early leaves a whole table with fewer seeds. A run that another
 process holds is passed over: any number of processes can be started on the same folder.
 """
 
-import json
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -18,48 +17,68 @@ from lookalike.data.dataset import LabeledImages
 from lookalike.errors import LookalikeError
 from lookalike.studies.adapt import Adaptation
 from lookalike.studies.datasets import Images
-from lookalike.studies.plan import Plan, PlannedRow, folder_name, metrics_of, score_of, unit_key
+from lookalike.studies.metric_keys import COSTS, split_key
 from lookalike.studies.protocols import PROTOCOLS, Busy, Task
-from lookalike.studies.protocols.search_spaces import ranges_of
-from lookalike.studies.study import Row, Study
-from lookalike.utils.io import write_atomically
+from lookalike.studies.protocols.search_spaces import search_space
+from lookalike.studies.results import AS_PUBLISHED, Result, append_result, folder_name, load_results, run_key
+from lookalike.studies.study import Row, Study, recall_keys
 from lookalike.utils.progress import Progress
 from lookalike.utils.validation import look_up
 
+ALWAYS = ("map_at_r", "r_precision", "seconds_per_epoch")
+SEEDS = {"folds": 10}
+DEFAULT_SEEDS = 5
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a study is run; see `lookalike study run --help`."""
+    """How a study is run; see `lookalike study run --help`. None: as the row's recipe says."""
 
     out: Path
     images: Images
     adaptation: Adaptation = field(default_factory=Adaptation)
     rows: tuple[str, ...] = ()
-    seeds: int = 5
-    protocol: str = "held_out"
-    trials: int = 50
+    seeds: int | None = None
+    protocol: str | None = None
+    trials: int | None = None
+    sampler: str = "gp"
     budget_seconds: float | None = None
     keep_models: bool = False
     device: str = "auto"
     progress: Progress = field(default_factory=Progress)
 
 
-@dataclass(frozen=True)
-class Unit:
-    """A row with one seed."""
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A row with one seed, ready to run."""
 
-    row: str
+    row: Row
     key: str
-    shared: str
+    shared_key: str
     experiment: Experiment
     table: LabeledImages
+    protocol: str
     metrics: tuple[str, ...]
+    show_retrievals: bool
+    trials: int
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"{self.row.name}, seed {self.experiment.seed}"
+
+    def answered_by(self, score: dict[str, Any]) -> bool:
+        """Whether a score holds all that is wanted; costs cannot always be measured."""
+        if not score or (self.show_retrievals and "retrievals" not in score["facts"]):
+            return False
+        return all(metric in score["metrics"] for metric in self.metrics if metric not in COSTS)
 
 
 @dataclass
 class Done:
     """What a run of a study did."""
 
+    conditions: str
     folder: Path
     ran: list[str] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
@@ -70,136 +89,180 @@ class Done:
 
 
 def run_study(study: Study, options: Options) -> Done:
-    """Runs what is not finished yet, and writes the plan.
+    """Runs what has no result yet.
 
     Raises:
         UnknownNameError: no such row or protocol.
     """
-    look_up(PROTOCOLS, options.protocol, "protocol")
+    if options.protocol is not None:
+        look_up(PROTOCOLS, options.protocol, "protocol")
     rows = [study.row(name) for name in options.rows] or list(study.rows)
-    planned, units = _planned(study, rows, options)
-    plan = Plan(
-        study.id,
-        variant_of(planned, options),
-        options.protocol,
-        options.adaptation.describe(),
-        options.adaptation.comparable,
-        list(study.metrics),
-        planned,
-    )
-    done = Done(options.out / study.id / plan.variant)
-    plan.save(done.folder)
-    done.skipped = {name: row.why_not for name, row in planned.items() if row.why_not}
+    options.out.mkdir(parents=True, exist_ok=True)
+    done = Done("", options.out)
+    planned = _planned(study, rows, options, done)
+    done.conditions = _conditions(planned, options)
+    done.folder = table_folder(options.out, study, done.conditions)
     began = time.monotonic()
-    for unit in units:
-        label = f"{unit.row}, seed {unit.experiment.seed}"
-        if score_of(options.out, unit.key) is not None:
-            done.known.append(label)
-            continue
+    for one in planned:
         if options.budget_seconds is not None and time.monotonic() - began > options.budget_seconds:
             done.out_of_time = True
             break
-        _run_unit(unit, label, options, done)
+        _run(study, one, options, done)
     return done
 
 
-def variant_of(planned: dict[str, PlannedRow], options: Options) -> str:
-    """Name of the folder of this way to run the study: data, protocol, and what was changed."""
-    names = sorted({row.dataset for row in planned.values() if row.dataset})
-    own = all(row.own_data for row in planned.values() if row.dataset)
-    data = "papers-data" if own and not options.adaptation.smoke else "+".join(names) or "no-data"
-    change = options.adaptation
+def table_folder(out: Path, study: Study, conditions: str) -> Path:
+    """Where the table of a study under some conditions lies."""
+    return out / study.id / folder_name(conditions)
+
+
+def wanted_metrics(study: Study, dataset: str) -> tuple[str, ...]:
+    """The study's metrics that fit a data set, the recalls that the papers print for it, and some that cost nothing."""
+    recalls = recall_keys(dataset)
+    fitting = {
+        key
+        for key in study.metrics
+        if not split_key(key)[1].startswith("recall_at_") or split_key(key)[1] in recalls
+    }
+    return tuple(sorted({*fitting, *recalls, *ALWAYS}))
+
+
+def _conditions(planned: list[Planned], options: Options) -> str:
+    """What the whole run changes: data, protocol, network, settings."""
+    names = sorted({one.table.name for one in planned})
+    own = all(one.table.name == one.row.dataset for one in planned) and not options.adaptation.smoke
+    protocol = options.protocol
+    same = protocol is None or all(one.row.recipe and one.row.recipe.protocol == protocol for one in planned)
     parts = [
-        data,
-        options.protocol,
-        change.mode or "",
-        change.backbone or "",
-        "smoke" if change.smoke else "",
+        "" if own else "+".join(names),
+        "" if same else f"protocol {protocol}",
+        options.adaptation.describe(),
     ]
-    return folder_name([*parts, *change.changing])
+    return ", ".join(part for part in parts if part) or AS_PUBLISHED
 
 
-def _planned(study: Study, rows: list[Row], options: Options) -> tuple[dict[str, PlannedRow], list[Unit]]:
-    """Every row's plan, and its units with the seed as the outer loop, identical units once."""
-    planned: dict[str, PlannedRow] = {}
-    units: dict[int, list[Unit]] = {seed: [] for seed in range(options.seeds)}
+def _planned(study: Study, rows: list[Row], options: Options, done: Done) -> list[Planned]:
+    """Every row with every seed, the seed as the outer loop; notes the rows that cannot run."""
+    by_row: list[list[Planned]] = []
     for row in rows:
         if row.recipe is None:
-            planned[row.name] = PlannedRow("", False, why_not="only cited in the paper")
+            done.skipped[row.name] = "only cited in the paper"
             continue
+        protocol = options.protocol or row.recipe.protocol
+        seeds = options.seeds or SEEDS.get(protocol, DEFAULT_SEEDS)
         try:
             table = options.images.of(row.dataset)
-            own = [_unit(study, row, table, seed, options) for seed in range(options.seeds)]
+            by_row.append([_plan(study, row, table, protocol, seed, options) for seed in range(seeds)])
         except LookalikeError as error:
-            planned[row.name] = PlannedRow("", False, why_not=" ".join(str(error).split()))
-            continue
-        planned[row.name] = PlannedRow(table.name, table.name == row.dataset, [unit.key for unit in own])
-        for seed, unit in enumerate(own):
-            units[seed].append(unit)
-    return planned, list(_once(unit for seed in units.values() for unit in seed))
+            done.skipped[row.name] = " ".join(str(error).split())
+    longest = max(map(len, by_row), default=0)
+    return [of_row[seed] for seed in range(longest) for of_row in by_row if seed < len(of_row)]
 
 
-def _unit(study: Study, row: Row, table: LabeledImages, seed: int, options: Options) -> Unit:
+def _plan(
+    study: Study, row: Row, table: LabeledImages, protocol: str, seed: int, options: Options
+) -> Planned:
+    assert row.recipe is not None
     experiment = options.adaptation.apply(row, table, seed)
-    if options.protocol == "folds":
-        ranges_of(experiment.loss.name)
-    metrics = metrics_of(study, row.dataset)
+    trials = options.trials or row.recipe.trials
+    how: dict[str, Any] = {"similarity": row.recipe.similarity}
+    if protocol == "folds":
+        search_space(experiment, table.num_classes)
+        how |= {"trials": trials, "sampler": options.sampler}
+    keys = [run_key(one, table, protocol, how) for one in (experiment, experiment.override(["seed=0"]))]
+    return Planned(
+        row=row,
+        key=keys[0],
+        shared_key=keys[1],
+        experiment=experiment,
+        table=table,
+        protocol=protocol,
+        metrics=wanted_metrics(study, row.dataset),
+        show_retrievals=study.figure is not None and study.figure.kind == "retrievals",
+        trials=trials,
+    )
 
-    def key(of: Experiment) -> str:
-        return unit_key(of, table, options.protocol, metrics, options.trials)
 
-    return Unit(row.name, key(experiment), key(experiment.override(["seed=0"])), experiment, table, metrics)
-
-
-def _once(units: Iterator[Unit]) -> Iterator[Unit]:
-    seen: set[str] = set()
-    for unit in units:
-        if unit.key not in seen:
-            seen.add(unit.key)
-            yield unit
-
-
-def _run_unit(unit: Unit, label: str, options: Options, done: Done) -> None:
-    """Runs a unit under its lock, and keeps its score; a failure is noted and the next unit goes on."""
-    folder = options.out / "runs" / unit.key
+def _run(study: Study, one: Planned, options: Options, done: Done) -> None:
+    """Runs one row with one seed under its lock and keeps its result; after a failure the next goes on."""
+    folder = options.out / "runs" / one.key
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock", timeout=0)
     try:
         lock.acquire()
     except Timeout:
-        done.elsewhere.append(label)
+        done.elsewhere.append(one.label)
         return
     try:
-        if score_of(options.out, unit.key) is not None:
-            done.known.append(label)
+        if _known(study, one, options, done):
+            done.known.append(one.label)
             return
-        options.progress.say(f"{label}: {unit.key}")
-        task = Task(
-            unit.table,
-            unit.experiment,
-            folder,
-            options.out / "searches" / unit.shared,
-            unit.metrics,
-            options.trials,
-            options.device,
-            options.progress,
-        )
-        score = PROTOCOLS[options.protocol].run(task)
+        options.progress.say(f"{one.label}: {one.key}")
+        score = PROTOCOLS[one.protocol].run(_task(study, one, folder, options))
     except Busy:
-        done.elsewhere.append(label)
+        done.elsewhere.append(one.label)
     except LookalikeError as error:
-        done.failed[label] = " ".join(str(error).split())
-        (folder / "failed.txt").write_text(done.failed[label] + "\n")
+        done.failed[one.label] = " ".join(str(error).split())
+        append_result(options.out, _result(one, study, options, done, {}, error=done.failed[one.label]))
     else:
-        facts = {"data": unit.table.name, "protocol": options.protocol, "seed": unit.experiment.seed}
-        text = json.dumps({**score.to_dict(), **facts}, indent=1) + "\n"
-        write_atomically(folder / "score.json", lambda file: file.write_text(text))
-        (folder / "failed.txt").unlink(missing_ok=True)
+        append_result(options.out, _result(one, study, options, done, score.to_dict()))
         if not options.keep_models:
             _drop_weights(folder)
-        done.ran.append(label)
+        done.ran.append(one.label)
     finally:
         lock.release()
+
+
+def _known(study: Study, one: Planned, options: Options, done: Done) -> bool:
+    """Whether the run has a result; one of another study, or of a row with another name, is taken over."""
+    found = [
+        result
+        for result in load_results(options.out)
+        if result.key == one.key and one.answered_by(result.score)
+    ]
+    if not found:
+        return False
+    mine = _result(one, study, options, done, found[0].score)
+    if mine not in found:
+        append_result(options.out, mine)
+    return True
+
+
+def _result(
+    one: Planned, study: Study, options: Options, done: Done, score: dict[str, Any], *, error: str = ""
+) -> Result:
+    recipe = one.row.recipe
+    assert recipe is not None
+    comparable = options.adaptation.comparable and one.table.name == one.row.dataset
+    return Result(
+        study=study.id,
+        row=one.row.name,
+        seed=one.experiment.seed,
+        key=one.key,
+        conditions=done.conditions,
+        dataset=one.table.name,
+        protocol=one.protocol,
+        comparable=comparable and one.protocol == recipe.protocol and one.trials == recipe.trials,
+        score=score,
+        error=error,
+    )
+
+
+def _task(study: Study, one: Planned, folder: Path, options: Options) -> Task:
+    assert one.row.recipe is not None
+    return Task(
+        table=one.table,
+        experiment=one.experiment,
+        folder=folder,
+        shared=options.out / "searches" / one.shared_key,
+        metrics=one.metrics,
+        similarity=one.row.recipe.similarity,
+        show_retrievals=one.show_retrievals,
+        trials=one.trials,
+        sampler=options.sampler,
+        device=options.device,
+        progress=options.progress,
+    )
 
 
 def _drop_weights(folder: Path) -> None:

@@ -1,24 +1,18 @@
-"""What a study is: a table or figure of a paper, as experiments with the numbers that were published.
+"""What a study is: a table or figure of a paper, as experiments beside the numbers that were published.
 
-A `Recipe` is how one system was trained on one data set; a `Row` is a recipe with a few settings changed, and
-what the paper printed for it. Published numbers are in percent, as printed, each with the tag of its source.
-A row that cannot be run here (only cited in the paper) has no recipe. Nothing in this file does anything.
+A `Recipe` is how one system was trained on one data set. A `Row` is a recipe with a few settings changed, and
+what the paper printed for it. Changes are experiments in which only the changed settings are set:
+`Experiment(model=ModelSettings(pooling="average"))`. Rows of systems that are not run here have no recipe.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from lookalike.config.experiment import Experiment
+from lookalike.studies.metric_keys import check_metric
+from lookalike.studies.published import Number, PrintedRow, PrintedTable
 from lookalike.utils.validation import look_up
-
-SOURCES = {
-    "S": "the paper, its supplement or its author response",
-    "P": "the authors' poster and slides",
-    "C": "the authors' released code or its README",
-    "B": "powerful-benchmarker's stored records",
-}
-"""What the tags of published numbers mean."""
 
 DATASETS = {
     "cub200": "CUB-200-2011",
@@ -30,51 +24,70 @@ DATASETS = {
 """Data sets of the papers, by the name of their reader."""
 
 
-@dataclass(frozen=True)
-class Published:
-    """A printed number: percent, its printed spread if any, and the tag of its source."""
-
-    value: float
-    spread: float | None = None
-    source: str = "S"
-
-    def __str__(self) -> str:
-        spread = "" if self.spread is None else f"±{self.spread:g}"
-        return f"{self.value:.2f}".removesuffix("0") + f"{spread} [{self.source}]"
+def combined(base: Experiment, *changes: Experiment) -> Experiment:
+    """`base` with every setting that is set in a change; a loss of another name replaces the whole loss."""
+    tree = base.model_dump(exclude_unset=True)
+    for change in changes:
+        _merge(tree, change.model_dump(exclude_unset=True))
+    return Experiment.model_validate(tree)
 
 
-@dataclass(frozen=True)
+def _merge(tree: dict[str, Any], change: Mapping[str, Any]) -> None:
+    for key, value in change.items():
+        below = tree.get(key)
+        other_loss = key == "loss" and "name" in value and value["name"] != (below or {}).get("name")
+        if isinstance(value, dict) and isinstance(below, dict) and not other_loss:
+            _merge(below, value)
+        else:
+            tree[key] = value
+
+
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How one system was trained on one data set, and where each of its numbers comes from."""
+    """How one system was trained on one data set.
+
+    Attributes:
+        experiment: every setting.
+        protocol: how its published numbers were produced, one of `protocols.PROTOCOLS`.
+        source: where the settings come from.
+        caveats: what differs from the authors' training, is our choice, or is disputed between text and code.
+        similarity: how embeddings are compared: as unit vectors, or raw by Euclidean distance.
+        trials: settings that a search tries, where the protocol has one.
+    """
 
     system: str
     dataset: str
     experiment: Experiment
+    protocol: str
     source: str
+    caveats: tuple[str, ...] = ()
+    similarity: Literal["cosine", "euclidean"] = "cosine"
+    trials: int = 50
 
-    def but(self, *settings: str, dataset: str | None = None) -> "Recipe":
-        """The same with settings such as `loss.scale=16` changed, or on another data set."""
-        return Recipe(self.system, dataset or self.dataset, self.experiment.override(settings), self.source)
+    @property
+    def name(self) -> str:
+        """System and data set."""
+        return f"{self.system} on {DATASETS[self.dataset]}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Row:
     """One line of a table, or one point of a figure.
 
     Attributes:
         name: unique in its study; what `--rows` selects.
-        recipe: what is run; None for a row that the paper only cites.
-        settings: what differs from the recipe.
-        published: metric key -> printed number.
+        recipe: what is run; None for a row that is only cited.
+        changes: what differs from the recipe; only settings that are set count, later ones win.
+        printed: what the paper printed for it.
         x: place on the figure's horizontal axis.
         series: which line of the figure the point is on.
         note: what a reader of the row should know.
     """
 
     name: str
-    recipe: Recipe | None
-    settings: tuple[str, ...] = ()
-    published: dict[str, Published] = field(default_factory=dict)
+    recipe: Recipe | None = None
+    changes: tuple[Experiment, ...] = ()
+    printed: PrintedRow | None = None
     x: float | None = None
     series: str = ""
     note: str = ""
@@ -84,37 +97,43 @@ class Row:
         """The data set of the row, or an empty string for a cited one."""
         return self.recipe.dataset if self.recipe is not None else ""
 
+    @property
+    def published(self) -> Mapping[str, Number]:
+        """Printed number by column."""
+        return self.printed.numbers if self.printed is not None else {}
+
     def experiment(self) -> Experiment:
         """The row's experiment, complete."""
         assert self.recipe is not None
-        return self.recipe.experiment.override(self.settings)
+        return combined(self.recipe.experiment, *self.changes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Figure:
-    """Axes of a study that is drawn: its first metric against `x` of the rows, or seconds of training.
+    """Axes of a study that is drawn: its first metric against `x` of the rows, or over seconds of training.
 
     With `panels` each series has axes of its own and names its x; otherwise all share one.
     """
 
-    kind: Literal["curve", "training"] = "curve"
+    kind: Literal["curve", "training", "retrievals"] = "curve"
     x_label: str = ""
     log_x: bool = False
     panels: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Study:
     """A table or figure of a paper.
 
     Attributes:
-        id: `paper/name`.
-        title: what it asks, in our words.
-        source: where its published numbers come from.
-        metrics: its columns.
+        id: `paper/name`; with a number only where the paper has that number.
+        title: what it shows.
+        source: the paper.
+        metrics: what is measured.
+        columns: what is printed and not measured, such as a complexity.
         rows: its lines.
         figure: how to draw it; None for a plain table.
-        note: what a reader should know, such as that the number of the table is ours.
+        note: what a reader should know.
     """
 
     id: str
@@ -122,8 +141,13 @@ class Study:
     source: str
     metrics: tuple[str, ...]
     rows: tuple[Row, ...]
+    columns: tuple[str, ...] = ()
     figure: Figure | None = None
     note: str = ""
+
+    def __post_init__(self) -> None:
+        for metric in self.metrics:
+            check_metric(metric)
 
     def row(self, name: str) -> Row:
         """The row of that name.
@@ -134,39 +158,24 @@ class Study:
         return look_up({row.name: row for row in self.rows}, name, f"row of {self.id}")
 
 
-BIRDS = (1, 2, 4, 8)
+def with_cited_rows(table: PrintedTable, rows: Iterable[Row]) -> tuple[Row, ...]:
+    """All rows of a printed table in its order: those given, and a cited one for each that none is given for."""
+    given = list(rows)
+    complete: list[Row] = []
+    for printed in table.rows:
+        own = [row for row in given if row.printed == printed]
+        complete += own or [Row(name=printed.name, printed=printed)]
+    return (*complete, *(row for row in given if row.printed is None))
+
+
 PRODUCTS = (1, 10, 100, 1000)
-CLOTHES = (1, 10, 20, 30, 40, 50)
-KS = {"cub200": BIRDS, "cars196": BIRDS, "sop": PRODUCTS, "inshop": CLOTHES, "inaturalist": BIRDS}
+BIRDS = (1, 2, 4, 8)
+KS = {"cub200": BIRDS, "cars196": BIRDS, "sop": PRODUCTS, "inaturalist": BIRDS} | {
+    "inshop": (1, 10, 20, 30, 40, 50)
+}
 """The K of Recall@K that the papers print for each data set."""
 
 
-def recall_keys(dataset: str, count: int | None = None) -> tuple[str, ...]:
-    """`recall_at_K` for the (first `count`) K of a data set."""
-    return tuple(f"recall_at_{k}" for k in KS[dataset][:count])
-
-
-def recalls(
-    dataset: str,
-    *values: float | None,
-    nmi: float | None = None,
-    geometric: bool = False,
-    spreads: Sequence[float] = (),
-    nmi_spread: float | None = None,
-    source: str = "S",
-) -> dict[str, Published]:
-    """Printed Recall@K at the K of `dataset`, in order; None where nothing is printed.
-
-    Args:
-        geometric: the NMI is of the geometric mean of the entropies, as ProxyNCA++'s code computes it.
-        spreads: the printed plus-minus of the first values.
-    """
-    padded = [*spreads, *[None] * len(values)]
-    known = {
-        key: Published(value, spread, source)
-        for key, value, spread in zip(recall_keys(dataset), values, padded, strict=False)
-        if value is not None
-    }
-    if nmi is None:
-        return known
-    return known | {"nmi_geometric" if geometric else "nmi": Published(nmi, nmi_spread, source)}
+def recall_keys(dataset: str) -> tuple[str, ...]:
+    """`recall_at_K` for the K of a data set."""
+    return tuple(f"recall_at_{k}" for k in KS[dataset])

@@ -1,138 +1,176 @@
-"""The table of a study out of whatever has been run: numbers only, no layout.
+"""The tables of a study out of whatever has been run: numbers only, no layout.
 
-For each row and metric: published, ours (mean, 95 % interval, n), difference; and what selected, what was
-kept and what it cost. Where the images, the network or the settings are not the paper's, published numbers
-are set apart from ours, and no difference is taken: only the order of the rows can be compared then.
+For each row and metric: published, ours (mean, 95 % interval, n) and difference; and what selected, what was
+kept and what it cost. Where a row's data, network, settings or protocol are not the paper's, no difference is
+taken: only the order of the rows can be compared then.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lookalike.evaluation.intervals import Interval, student_interval
-from lookalike.studies.plan import Plan, failure_of, load_plan, score_of
+from lookalike.studies.metric_keys import COSTS
 from lookalike.studies.protocols import PROTOCOLS
-from lookalike.studies.study import DATASETS, Published, Row, Study
+from lookalike.studies.protocols.folds import JOINED
+from lookalike.studies.results import AS_PUBLISHED, Result, load_results
+from lookalike.studies.study import DATASETS, Row, Study
 
-COSTS = ("seconds_per_epoch", "peak_memory_mb")
-"""Metrics that are not shares, so not shown in percent."""
+RETRIEVALS = "retrievals"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Line:
     """A row of the table; `ours` by metric, in percent but for costs."""
 
     row: Row
-    dataset: str
+    dataset: str = ""
+    comparable: bool = True
     ours: dict[str, Interval]
-    planned: int
-    selected_on: str
-    kept: str
-    seconds: float | None
-    status: str
-    curves: list[list[dict[str, float]]]
+    selected_on: str = ""
+    protocol: str = ""
+    kept: str = ""
+    seconds: float | None = None
+    status: str = ""
+    curves: tuple[list[dict[str, float]], ...] = ()
+    retrievals: tuple[dict[str, Any], ...] = ()
 
     def difference(self, metric: str) -> float | None:
-        """Ours less published, in points."""
-        if metric not in self.ours or metric not in self.row.published:
+        """Ours less published, in points, where the two can be compared."""
+        printed = self.row.published.get(metric)
+        if not self.comparable or metric not in self.ours or printed is None or printed.value is None:
             return None
-        return self.ours[metric].mean - self.row.published[metric].value
+        return self.ours[metric].mean - printed.value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """Of how many pairs of rows the order is as published, and of how many even beyond chance.
+
+    Rows of one data set only are paired; pairs printed as equal are left out. A pair is confirmed (or refuted)
+    where the intervals of the two rows do not overlap and the order is as published (or the other way round).
+    """
+
+    metric: str
+    pairs: int
+    as_published: int
+    confirmed: int
+    refuted: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Table:
-    """What a study has given so far in one variant."""
+    """What a study has given so far under some conditions."""
 
     study: Study
-    plan: Plan
-    comparable: bool
+    conditions: str
     metrics: tuple[str, ...]
     lines: tuple[Line, ...]
 
     @property
+    def comparable(self) -> bool:
+        """Whether every measured row is what its paper ran."""
+        return all(line.comparable for line in self.lines if line.ours)
+
+    @property
     def title(self) -> str:
         """Study, data, protocol, and how it departs from the paper."""
-        used = sorted({line.dataset for line in self.lines if line.dataset})
+        measured = [line for line in self.lines if line.ours]
+        used = sorted({line.dataset for line in measured})
         data = ", ".join(DATASETS.get(name, name) for name in used) or "no data"
-        name = self.plan.protocol
-        how = f"protocol {name}, selected on {PROTOCOLS[name].selected_on}"
-        changes = f", {self.plan.changes}" if self.plan.changes else ""
-        title = f"{self.study.id}: {self.study.title}. Measured on {data}, {how}{changes}"
+        protocols = sorted({line.protocol for line in measured})
+        how = ", ".join(f"protocol {name}, selected on {PROTOCOLS[name].selected_on}" for name in protocols)
+        changes = "" if self.conditions == AS_PUBLISHED else f" ({self.conditions})"
+        title = f"{self.study.id}: {self.study.title}. Measured on {data}{changes}, {how or 'nothing run'}"
         return title if self.comparable else f"{title}. Not the paper's experiment"
 
-    def published(self, line: Line, metric: str) -> Published | None:
-        """The printed number."""
-        return line.row.published.get(metric)
-
-    def agreement(self) -> tuple[str, int, int] | None:
-        """Metric, and of how many pairs of rows the order is as published, of how many pairs that have both.
-
-        Rows of one data set only are paired; pairs printed as equal are left out.
-        """
+    def agreement(self) -> Agreement | None:
+        """The agreement of orders by the first metric that two rows have; None without a pair."""
         for metric in self.metrics:
-            same = pairs = 0
-            known = [line for line in self.lines if metric in line.ours and metric in line.row.published]
-            for place, one in enumerate(known):
-                for other in known[place + 1 :]:
-                    printed = one.row.published[metric].value - other.row.published[metric].value
-                    if one.row.dataset == other.row.dataset and printed:
-                        pairs += 1
-                        same += printed * (one.ours[metric].mean - other.ours[metric].mean) > 0
-            if pairs and metric not in COSTS:
-                return metric, same, pairs
+            known = [
+                (line, line.ours[metric], printed.value)
+                for line in self.lines
+                if metric in line.ours
+                and (printed := line.row.published.get(metric)) is not None
+                and printed.value is not None
+            ]
+            signs = [
+                (math.copysign(1, one_value - other_value), one, other)
+                for place, (one_line, one, one_value) in enumerate(known)
+                for other_line, other, other_value in known[place + 1 :]
+                if one_line.row.dataset == other_line.row.dataset and one_value != other_value
+            ]
+            if signs and metric not in COSTS:
+                return Agreement(
+                    metric=metric,
+                    pairs=len(signs),
+                    as_published=sum(sign * (one.mean - other.mean) > 0 for sign, one, other in signs),
+                    confirmed=sum(_above(one, other) == sign for sign, one, other in signs),
+                    refuted=sum(_above(one, other) == -sign for sign, one, other in signs),
+                )
         return None
 
 
-def build_table(study: Study, folder: Path, out: Path) -> Table:
-    """The table of a variant's folder.
+def _above(one: Interval, other: Interval) -> int:
+    """1 or -1 where the whole of one interval is above or below the other; 0 where they overlap or are unknown."""
+    return int(one.low > other.high) - int(one.high < other.low)
 
-    Raises:
-        FileError: no plan there.
-    """
-    plan = load_plan(folder)
-    lines = tuple(_line(study.row(name), plan, out) for name in _ordered(study, plan))
-    measured = [row for row in plan.rows.values() if row.dataset]
-    comparable = plan.comparable and all(row.own_data for row in measured)
+
+def build_tables(study: Study, out: Path) -> list[Table]:
+    """The tables of a study in a folder of runs, one for each set of conditions."""
+    results = [result for result in load_results(out) if result.study == study.id]
+    conditions = dict.fromkeys(result.conditions for result in results)
+    return [
+        _table(study, name, [result for result in results if result.conditions == name])
+        for name in conditions
+    ]
+
+
+def _table(study: Study, conditions: str, results: list[Result]) -> Table:
+    lines = []
+    for row in study.rows:
+        own = [result for result in results if result.row == row.name]
+        if own or conditions == AS_PUBLISHED:
+            lines.append(_line(row, own))
     metrics = [*study.metrics]
-    if plan.protocol == "folds":
-        metrics += [f"concatenated_{metric}" for metric in study.metrics]
+    if any(result.protocol == "folds" for result in results):
+        metrics += [f"{JOINED}{metric}" for metric in study.metrics]
     shown = [m for m in metrics if any(m in line.ours or m in line.row.published for line in lines)]
-    return Table(study, plan, comparable, tuple(shown), lines)
+    return Table(study=study, conditions=conditions, metrics=tuple(shown), lines=tuple(lines))
 
 
-def _ordered(study: Study, plan: Plan) -> list[str]:
-    return [row.name for row in study.rows if row.name in plan.rows]
-
-
-def _line(row: Row, plan: Plan, out: Path) -> Line:
-    planned = plan.rows[row.name]
-    found = [(key, score_of(out, key)) for key in planned.keys]
-    scores = [score for _, score in found if score is not None]
-    keys = sorted({metric for score in scores for metric in score["metrics"]})
-    values = {
-        key: [s["metrics"][key] for s in scores if math.isfinite(s["metrics"].get(key, math.nan))]
-        for key in keys
-    }
-    ours = {key: _interval(key, known) for key, known in values.items() if known}
-    failures = [failure_of(out, key) for key, score in found if score is None]
-    failed = next((failure for failure in failures if failure), "")
+def _line(row: Row, results: list[Result]) -> Line:
+    if not results:
+        return Line(row=row, ours={}, status="not run" if row.recipe else "cited")
+    scores = [result.score for result in results if result.score]
+    failed = next((result.error for result in results if result.error), "")
     return Line(
-        row,
-        planned.dataset,
-        ours,
-        len(planned.keys),
-        ", ".join(sorted({score["selected_on"] for score in scores})),
-        _counted([score["kept"] for score in scores]),
-        sum(score["seconds"] for score in scores) / len(scores) if scores else None,
-        planned.why_not or (f"failed: {failed}" if failed else ""),
-        [score["curve"] for score in scores],
+        row=row,
+        dataset=results[0].dataset,
+        comparable=all(result.comparable for result in results),
+        ours=_intervals(scores),
+        selected_on=_counted([score["selected_on"] for score in scores]),
+        protocol=results[0].protocol,
+        kept=_counted([score["kept"] for score in scores]),
+        seconds=sum(score["seconds"] for score in scores) / len(scores) if scores else None,
+        status=f"failed: {failed}" if failed else "",
+        curves=tuple(score["curve"] for score in scores),
+        retrievals=tuple(scores[0]["facts"].get(RETRIEVALS, ())) if scores else (),
     )
 
 
-def _interval(key: str, values: list[float]) -> Interval:
-    plain = key.removeprefix("concatenated_")
-    return student_interval([value * (1 if plain in COSTS else 100) for value in values])
+def _intervals(scores: Sequence[dict[str, Any]]) -> dict[str, Interval]:
+    """Mean and interval over the seeds of every metric that is finite."""
+    found = {}
+    for key in sorted({metric for score in scores for metric in score["metrics"]}):
+        values = [score["metrics"].get(key, math.nan) for score in scores]
+        known = [value for value in values if math.isfinite(value)]
+        if known:
+            scale = 1 if key.removeprefix(JOINED) in COSTS else 100
+            found[key] = student_interval([value * scale for value in known])
+    return found
 
 
 def half_width(interval: Interval) -> float | None:
@@ -144,25 +182,25 @@ def half_width(interval: Interval) -> float | None:
 def _counted(words: list[str]) -> str:
     """`trained`, or `trained 2, start 1` where the seeds differ."""
     kinds = sorted(set(words), key=words.count, reverse=True)
-    return kinds[0] if len(kinds) == 1 else ", ".join(f"{kind} {words.count(kind)}" for kind in kinds)
+    return "".join(kinds) if len(kinds) < 2 else ", ".join(f"{kind} {words.count(kind)}" for kind in kinds)
 
 
 def as_tree(table: Table) -> dict[str, Any]:
-    """The table as plain values for JSON; published numbers only where they may be compared."""
+    """The table as plain values for JSON; published numbers of a row that cannot be compared stand apart."""
+    order = table.agreement()
     return {
         "study": table.study.id,
         "title": table.title,
+        "conditions": table.conditions,
         "comparable": table.comparable,
-        "protocol": table.plan.protocol,
-        "selected_on": PROTOCOLS[table.plan.protocol].selected_on,
         "metrics": list(table.metrics),
         "rows": [_line_tree(table, line) for line in table.lines],
-        "published_elsewhere": {}
-        if table.comparable
-        else {line.row.name: _published_tree(line) for line in table.lines if line.row.published},
-        "order": None
-        if (order := table.agreement()) is None
-        else {"metric": order[0], "pairs_as_published": order[1], "pairs": order[2]},
+        "published_elsewhere": {
+            line.row.name: _published_tree(line)
+            for line in table.lines
+            if line.row.published and not line.comparable
+        },
+        "order": None if order is None else vars(order),
     }
 
 
@@ -170,7 +208,8 @@ def _line_tree(table: Table, line: Line) -> dict[str, Any]:
     tree: dict[str, Any] = {
         "row": line.row.name,
         "dataset": line.dataset or None,
-        "seeds_planned": line.planned,
+        "comparable": line.comparable,
+        "protocol": line.protocol or None,
         "ours": {
             key: {"mean": interval.mean, "half_width": half_width(interval), "n": interval.n}
             for key, interval in line.ours.items()
@@ -181,11 +220,14 @@ def _line_tree(table: Table, line: Line) -> dict[str, Any]:
         "status": line.status or None,
         "note": line.row.note or None,
     }
-    if table.comparable:
+    if line.comparable:
         tree["published"] = _published_tree(line)
         tree["difference"] = {m: d for m in table.metrics if (d := line.difference(m)) is not None}
     return tree
 
 
 def _published_tree(line: Line) -> dict[str, Any]:
-    return {key: vars(number) for key, number in line.row.published.items()}
+    return {
+        key: {"text": number.text, "percent": number.value, "spread": number.spread, "source": number.source}
+        for key, number in line.row.published.items()
+    }

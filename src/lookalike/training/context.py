@@ -1,14 +1,12 @@
-"""What stays the same while a training run goes on."""
+"""The facts of a training run, which do not change while it goes on, and the clock of its phases."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from lightning_fabric import Fabric
-from numpy.typing import NDArray
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import Mode
@@ -18,12 +16,41 @@ from lookalike.utils.distributed import Processes
 from lookalike.utils.progress import Progress
 
 
-@dataclass
-class RunContext:
-    """What stays the same while a run goes on; `seconds` grows phase by phase.
+class PhaseClock:
+    """Seconds per phase of a run, summed over the sessions of a run that was resumed."""
 
-    `views` holds the opened caches by the digest of their table: what never trains has one result for a whole
-    run, so images and weights are hashed once, not for each part and again for the refit.
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._earlier: dict[str, float] = {}
+        self._now: dict[str, float] = {}
+
+    def go_on_from(self, seconds: dict[str, float]) -> None:
+        """Counts on from what `seconds` returned in an earlier session."""
+        self._earlier = dict(seconds)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Adds the time inside to the phase."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._now[name] = self._now.get(name, 0.0) + time.monotonic() - began
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds per phase so far, and `total`."""
+        now = {**self._now, "total": time.monotonic() - self._began}
+        names = [*self._earlier, *(name for name in now if name not in self._earlier)]
+        return {name: round(self._earlier.get(name, 0.0) + now.get(name, 0.0), 2) for name in names}
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What a run is: its settings, its images, where it runs, where it writes and reports.
+
+    Attributes:
+        experiment: resolved, without a None that matters.
+        start_from: the run directory whose model training starts from.
     """
 
     experiment: Experiment
@@ -32,9 +59,7 @@ class RunContext:
     fabric: Fabric
     progress: Progress
     start_from: Path | None = None
-    frozen_stages: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
-    views: dict[str, Callable[[int], NDArray[Any]]] = field(default_factory=dict)
+    clock: PhaseClock = field(default_factory=PhaseClock)
 
     @property
     def mode(self) -> Mode:
@@ -45,19 +70,10 @@ class RunContext:
 
     @property
     def processes(self) -> Processes:
-        """Those that train together; the one of rank 0 writes."""
+        """The processes that train together; the one of rank 0 writes."""
         return Processes.all()
 
     @property
     def is_main_process(self) -> bool:
         """Whether this process is the one that writes."""
         return self.processes.rank == 0
-
-    @contextmanager
-    def timed(self, phase: str) -> Iterator[None]:
-        """Adds the time inside to the phase's seconds."""
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[phase] = round(self.seconds.get(phase, 0.0) + time.monotonic() - began, 2)

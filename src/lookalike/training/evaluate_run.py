@@ -1,4 +1,4 @@
-"""How a table's images are scored: the one place that says who asks and who can be found.
+"""How a table's images are scored: the one place that says which rows are queries and which are gallery.
 
 `score` is used by training, by `evaluate RUN` and by the report, so their numbers agree by construction.
 """
@@ -20,12 +20,9 @@ from lookalike.training.run_dir import RunDir
 from lookalike.utils.device import pick_device
 from lookalike.utils.progress import Progress
 
-KS = (1, 2, 4, 8)
-"""The K of Recall@K in every run's result."""
-
 
 def score(table: LabeledImages, matrix: NDArray[np.float32], **options: Any) -> RetrievalResult:
-    """Every image asks for its class among the others; where the data has roles, queries ask the gallery."""
+    """Every image is a query against all others, or, where the data has roles, the queries against the gallery."""
     roles = table.role is not None
     return evaluate(
         matrix,
@@ -33,7 +30,7 @@ def score(table: LabeledImages, matrix: NDArray[np.float32], **options: Any) -> 
         query=table.queries() if roles else None,
         gallery=table.gallery() if roles else None,
         class_names=table.class_names,
-        **({"ks": KS} | options),
+        **options,
     )
 
 

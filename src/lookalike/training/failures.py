@@ -1,4 +1,4 @@
-"""What can go wrong in a training step, told with its place and its images."""
+"""Turns what a training step fails with into a `TrainingError` with epoch, step, images and remedy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +10,12 @@ from lookalike.training.inputs import Inputs
 from lookalike.utils.distributed import Processes
 
 NAMED = 5  # images of a batch that a message names
+KEPT = "the best epoch so far is saved"
 
 
 @dataclass(frozen=True)
 class StepInfo:
-    """Where training is: a step, counted from 1 as epochs are, and the rows of its batch in the table."""
+    """Where training is: epoch and step, counted from 1, and the rows of the batch."""
 
     epoch: int
     step: int
@@ -27,8 +28,8 @@ class StepInfo:
 
 
 @contextmanager
-def training_errors(place: StepInfo, settings: TrainSettings) -> Iterator[None]:
-    """Turns what a step may fail with into a `TrainingError` that says where, and what to do.
+def training_errors(where: StepInfo, settings: TrainSettings) -> Iterator[None]:
+    """Adds place and remedy to the failures of a step.
 
     Raises:
         TrainingError: embeddings or the loss are not finite, or memory does not suffice.
@@ -36,28 +37,28 @@ def training_errors(place: StepInfo, settings: TrainSettings) -> Iterator[None]:
     try:
         yield
     except NotFiniteError as error:
-        raise _not_finite(error, place, settings) from error
+        raise _not_finite(error, where, settings) from error
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        raise _out_of_memory(error, place) from error
+        raise _out_of_memory(error, where, settings) from error
 
 
-def _not_finite(error: NotFiniteError, place: StepInfo, settings: TrainSettings) -> TrainingError:
-    what, images = "embeddings are" if error.samples else "the loss is", place.inputs.names(place.rows)
+def _not_finite(error: NotFiniteError, where: StepInfo, settings: TrainSettings) -> TrainingError:
+    what, images = "embeddings are" if error.samples else "the loss is", where.inputs.names(where.rows)
     if error.samples and Processes.all().size == 1:  # else they are counted over the batches of all processes
         images = [images[sample] for sample in error.samples]
     named = ", ".join(images[:NAMED]) + (" ..." if len(images) > NAMED else "")
     return TrainingError(
-        f"{what} not finite in {place} (rate factor {place.rate_factor:g}, "
+        f"{what} not finite in {where} (rate factor {where.rate_factor:g}, "
         f"backbone {settings.lr}, head {settings.head_lr}, proxies {settings.proxy_lr}); "
-        f"lower the rates or set train.clip_norm; the last good epoch is kept; images: {named}"
+        f"lower the learning rates or set train.clip_norm=1; {KEPT}; images: {named}"
     )
 
 
-def _out_of_memory(error: BaseException, place: StepInfo) -> TrainingError:
+def _out_of_memory(error: BaseException, where: StepInfo, settings: TrainSettings) -> TrainingError:
     return TrainingError(
-        f"out of memory in {place}, a batch of {len(place.rows)} images ({first_line(error)}); take half as "
-        "many with train.accumulate=2, smaller images (data.image_size), or train less of the network "
-        "(train.mode=partial); the last good epoch is kept"
+        f"out of memory in {where}, a batch of {len(where.rows)} images ({first_line(error)}); halve the batch "
+        f"(batch.size, or batch.classes of the balanced sampler) and set train.accumulate={2 * settings.accumulate}, "
+        f"use smaller images (data.image_size), or train less of the network (train.mode=partial); {KEPT}"
     )

@@ -1,18 +1,7 @@
-"""What the training loop reads: images, cached activations, or cached pooled vectors.
+"""What the training loop reads: decoded images, or cached outputs of the network's frozen part."""
 
-The three training modes differ only in how much of the network has been run beforehand:
-
-| mode     | cached for each image           | the loop runs                               |
-|----------|-----------------------------------|---------------------------------------------|
-| finetune | nothing                           | the whole network on augmented images     |
-| partial  | activations after `frozen_stages` | the other stages, pooling, projection       |
-| frozen   | the pooled vector                 | the projection                              |
-
-`TrainablePart` is the part of the network behind the cache; `Inputs` yields what that part takes.
-"""
-
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -23,6 +12,10 @@ from lookalike.data.dataloader import ImageLoader, decoding_workers, embedding_w
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.transforms import TrainTransform, eval_transform
+from lookalike.models.views import image_views
+from lookalike.training.context import RunContext
+from lookalike.training.feature_cache import FeatureCache
+from lookalike.training.trainable import TrainablePart
 
 
 class Batches(Protocol):
@@ -36,60 +29,72 @@ class Batches(Protocol):
 
 
 class Inputs(Protocol):
-    """Inputs of a trainable, with the table they are of and its labels; rows are numbered 0..len-1."""
+    """Inputs of a `TrainablePart`, with the table of their images and the labels; rows are numbered 0..len-1."""
 
     table: LabeledImages
     labels: Tensor
 
     def __len__(self) -> int: ...
 
-    def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch, from 1, whose augmentation `batches` draws."""
+    def prepare(self, epoch: int) -> None:
+        """Chooses the epoch, from 1, whose augmentation `batches` draws, and computes what it needs."""
 
     def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
         """For each list of rows: augmented inputs and their labels."""
 
-    def iter_eval(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
-        """Each input from row `first` to before `end` once, in order, not augmented."""
+    def ensure_views(self, views: int) -> None:
+        """Computes what `iter_eval` of that many views reads."""
+
+    def iter_eval(
+        self, first: int = 0, end: int | None = None, *, views: int = 1
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """Each input from row `first` to before `end` once, in order, not augmented: one tensor per view."""
 
     def names(self, rows: list[int]) -> list[str]:
         """The images' paths, to name them in errors."""
 
 
-class CachedInputs:
-    """Rows of arrays (N, ...) that were computed once: one for each view of the images.
+class Views(Protocol):
+    """Arrays (N, ...) by view, such as a `FeatureCache`."""
 
-    View 0 is the image as it is. The first epochs go through the views, one epoch each, so that training
-    begins before the second view is made; from then on each epoch draws one for each image.
+    def ensure(self, view: int) -> None: ...
+
+    def array(self, view: int) -> NDArray[Any]: ...
+
+    def rows(self, table: LabeledImages) -> NDArray[np.int64]: ...
+
+
+class CachedInputs:
+    """Rows of cached views of the images.
+
+    View 0 is the image itself. The first epochs go through the views, one per epoch, so that training begins
+    before the second view is computed; from then on each epoch draws one view per image.
 
     Args:
-        view: gives the array of a view, and makes it if need be.
+        cache: the arrays.
         views: how many there are.
-        rows: of the arrays, one for each image of `table`.
+        block: rows that `iter_eval` gives at a time.
     """
 
     def __init__(
-        self,
-        view: Callable[[int], NDArray[np.generic]],
-        table: LabeledImages,
-        rows: NDArray[np.int64],
-        *,
-        views: int = 1,
-        seed: int = 0,
-        block: int = 256,
+        self, cache: Views, table: LabeledImages, *, views: int = 1, seed: int = 0, block: int = 256
     ) -> None:
-        self.view, self.views = view, views
-        self.rows, self.seed, self.block = rows, seed, block
+        self.cache, self.views, self.seed, self.block = cache, views, seed, block
+        self.rows = cache.rows(table)
         self.table = table
         self.labels = torch.from_numpy(table.labels.copy())
-        self.set_epoch(1)
+        self._drawn = np.zeros(len(table), dtype=np.int64)
+        self._arrays: list[NDArray[Any]] = []
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def set_epoch(self, epoch: int) -> None:
+    def prepare(self, epoch: int) -> None:
         """See `Inputs`; views are drawn from (seed, epoch)."""
-        self._arrays = [self.view(number) for number in range(min(epoch, self.views))]
+        numbers = range(min(epoch, self.views))
+        for view in numbers:
+            self.cache.ensure(view)
+        self._arrays = [self.cache.array(view) for view in numbers]
         self._drawn = np.full(len(self), epoch - 1)
         if epoch > self.views:
             self._drawn = np.random.default_rng([self.seed, epoch]).integers(self.views, size=len(self))
@@ -99,7 +104,7 @@ class CachedInputs:
         for batch in map(np.array, rows):
             yield torch.from_numpy(self._take(batch)), self.labels[batch]
 
-    def _take(self, batch: NDArray[np.int64]) -> NDArray[np.generic]:
+    def _take(self, batch: NDArray[np.int64]) -> NDArray[Any]:
         rows = self.rows[batch]
         if len(self._arrays) == 1:
             return np.take(self._arrays[0], rows, axis=0)
@@ -109,11 +114,19 @@ class CachedInputs:
             taken[drawn == number] = array[rows[drawn == number]]
         return taken
 
-    def iter_eval(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
+    def ensure_views(self, views: int) -> None:
         """See `Inputs`."""
-        rows = self.rows[first:end]
+        for view in range(views):
+            self.cache.ensure(view)
+
+    def iter_eval(
+        self, first: int = 0, end: int | None = None, *, views: int = 1
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """See `Inputs`; view 1 must be the flipped image where two are asked for."""
+        arrays, rows = [self.cache.array(view) for view in range(views)], self.rows[first:end]
         for start in range(0, len(rows), self.block):
-            yield torch.from_numpy(np.take(self.view(0), rows[start : start + self.block], axis=0))
+            block = rows[start : start + self.block]
+            yield tuple(torch.from_numpy(np.take(array, block, axis=0)) for array in arrays)
 
     def names(self, rows: list[int]) -> list[str]:
         """See `Inputs`."""
@@ -123,10 +136,10 @@ class CachedInputs:
 class ImageInputs:
     """Images decoded and augmented in worker processes as they are needed.
 
-    Of `batches` and of `whole` one pass can be under way at a time; a new one ends the one before.
+    Of `batches` and of `iter_eval` one pass can be under way at a time; a new one ends the one before.
 
     Args:
-        workers: decoding processes; None: see `decoding_workers` for `batches`, `embedding_workers` for `whole`.
+        workers: decoding processes; None: see `decoding_workers` for `batches`, `embedding_workers` for `iter_eval`.
         device: where the network runs.
     """
 
@@ -143,14 +156,14 @@ class ImageInputs:
         self.table, self.block = table, block
         self.labels = torch.from_numpy(table.labels.copy())
         self._augmented = ImageDataset(table, transform, seed=seed)
-        as_they_are = ImageDataset(table, eval_transform(transform.preprocessing))
+        plain = ImageDataset(table, eval_transform(transform.preprocessing))
         self._batches = ImageLoader(self._augmented, decoding_workers(workers))
-        self._whole = ImageLoader(as_they_are, embedding_workers(workers, device))
+        self._plain = ImageLoader(plain, embedding_workers(workers, device))
 
     def __len__(self) -> int:
         return len(self.table)
 
-    def set_epoch(self, epoch: int) -> None:
+    def prepare(self, epoch: int) -> None:
         """See `Inputs`; augmentation is drawn from (seed, epoch, row)."""
         self._augmented.set_epoch(epoch)
 
@@ -158,13 +171,52 @@ class ImageInputs:
         """See `Inputs`."""
         return self._batches.batches(rows)
 
-    def iter_eval(self, first: int = 0, end: int | None = None) -> Iterator[Tensor]:
+    def ensure_views(self, views: int) -> None:
+        """See `Inputs`; nothing is computed ahead."""
+
+    def iter_eval(
+        self, first: int = 0, end: int | None = None, *, views: int = 1
+    ) -> Iterator[tuple[Tensor, ...]]:
         """See `Inputs`."""
         rows = list(range(len(self))[first:end])
         blocks = (rows[start : start + self.block] for start in range(0, len(rows), self.block))
-        for images, _labels in self._whole.batches(blocks):
-            yield images
+        for images, _labels in self._plain.batches(blocks):
+            yield image_views(images, views)
 
     def names(self, rows: list[int]) -> list[str]:
         """See `Inputs`."""
         return [self.table.paths[row] for row in rows]
+
+
+def build_cache(context: RunContext, trainable: TrainablePart, table: LabeledImages) -> FeatureCache:
+    """The cache of the network's frozen part for the images of `table`; modes partial and frozen."""
+    return FeatureCache(context, trainable.frozen_part(), table, build_train_transform(context, trainable))
+
+
+def build_inputs(
+    context: RunContext, trainable: TrainablePart, table: LabeledImages, cache: FeatureCache | None
+) -> Inputs:
+    """Inputs of the trainable part for the images of `table`.
+
+    Args:
+        cache: of the frozen part; None in mode finetune, which decodes.
+    """
+    seed, data = context.experiment.seed, context.experiment.data
+    if cache is None:
+        transform = build_train_transform(context, trainable)
+        return ImageInputs(table, transform, seed=seed, workers=data.workers, device=context.fabric.device)
+    if not cache.covers(table):
+        cache = cache.of_table(table)  # validation on the test classes
+    views = context.experiment.train.cached_views if context.mode == "partial" else 1
+    return CachedInputs(cache, table, views=views, seed=seed)
+
+
+def build_train_transform(context: RunContext, trainable: TrainablePart) -> TrainTransform:
+    """The random crops of the experiment, at the network's input size."""
+    data = context.experiment.data
+    return TrainTransform(
+        trainable.embedder.preprocessing,
+        scale=data.crop_scale,
+        ratio=data.crop_ratio,
+        flip=0.5 if data.flip else 0.0,
+    )

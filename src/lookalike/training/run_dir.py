@@ -3,29 +3,47 @@
 RUN/
     model.safetensors, config.json   the network, its preprocessing, class names (models.checkpoint)
     experiment.yaml                  every setting, complete
+    data.json                        what was trained on: source, digests, counts
     environment.json                 versions, device, command
-    log.jsonl                        a JSON object an epoch
+    log.jsonl                        one JSON object per epoch
     training_state/                  select.* and refit.*: proxies, optimizer, history, to resume
     result.json                      start, validation, test; what selected; seconds; counts
-    test_queries.json, .npz          the test classes' and queries' own results, for `lookalike compare`
-    report.html                      the same for people
+    test_queries.json, .npz          results per test query and class, for `lookalike compare`
+    report.html                      human-readable report
     tree.json, tree.html             with a hierarchical loss: which classes were grouped
+    .lock                            held by the process that trains
 """
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from lookalike.config.experiment import Experiment, load_experiment
 from lookalike.errors import FileError
-from lookalike.losses import MetricLoss
-from lookalike.losses.sharded import Sharded
-from lookalike.training.sharded_state import load_sharded, save_sharded
-from lookalike.training.state import TrainingState
-from lookalike.training.tensor_tree import load_tree, save_tree
-from lookalike.utils.distributed import Processes
-from lookalike.utils.io import write_atomically
+from lookalike.utils.io import os_errors, read_json, remove_temporaries, to_json, write_json, write_text
+
+MODEL_FILES = ("model.safetensors", "config.json")
+RESULT_FILES = (
+    "result.json",
+    "report.html",
+    "tree.json",
+    "tree.html",
+    "test_queries.json",
+    "test_queries.npz",
+    "log.jsonl",
+)
+FACTS = ("data.json", "environment.json")
+STATE, LOCK = "training_state", ".lock"
+OURS = {*MODEL_FILES, *RESULT_FILES, *FACTS, STATE, LOCK}
+"""What a run that was ended before its first epoch may have left, besides temporary files."""
+STAGES = ("select", "refit")
+LOCK_SECONDS = 10
+"""Decoding processes of a killed run hold its lock for a few seconds more."""
 
 
 class RunDir:
@@ -34,35 +52,57 @@ class RunDir:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
 
-    def create(self, *, overwrite: bool = False) -> None:
-        """Makes the folder.
+    def check_free(self, *, overwrite: bool = False) -> None:
+        """Refuses a folder that a new run may not use.
 
         Raises:
-            FileError: it holds a run already (unless `overwrite`), or is something else.
+            FileError: it contains a run (unless `overwrite`), or is something else.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise FileError(f"'{self.path}' is a file; name a folder for the run")
-        if self.holds_run() and not overwrite:
-            raise FileError(
-                f"'{self.path}' holds a run already; go on with --resume, replace it with --overwrite, "
-                "or name another folder"
-            )
-        if self.path.is_dir() and not self.holds_run() and any(self.path.iterdir()):
-            raise FileError(
-                f"'{self.path}' is a folder with other files in it; name a new folder for the run"
-            )
-        self.path.mkdir(parents=True, exist_ok=True)
-        for name in (
-            "log.jsonl",
-            "result.json",
-            "report.html",
-            "tree.json",
-            "tree.html",
-            "test_queries.json",
-            "test_queries.npz",
-        ):
-            (self.path / name).unlink(missing_ok=True)
-        shutil.rmtree(self.path / "training_state", ignore_errors=True)
+        with os_errors("read", self.path, "name another folder"):
+            if self.path.exists() and not self.path.is_dir():
+                raise FileError(f"'{self.path}' is a file; name a folder for the run")
+            if self.holds_run():
+                if not overwrite:
+                    raise FileError(
+                        f"'{self.path}' already contains a run; continue it with --resume, replace it with "
+                        "--overwrite, or name another folder"
+                    )
+            elif self.path.is_dir():
+                names = {entry.name for entry in self.path.iterdir() if not entry.name.endswith(".tmp")}
+                if names - OURS:
+                    raise FileError(f"'{self.path}' contains other files; name a new folder for the run")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Makes the folder and keeps other trainings out of it; removes temporary files of killed ones.
+
+        Raises:
+            FileError: another process trains there, or the folder cannot be written.
+        """
+        lock = FileLock(self.path / LOCK)
+        with os_errors("write the run directory", self.path, "name a folder that can be written"):
+            self.path.mkdir(parents=True, exist_ok=True)
+            try:
+                lock.acquire(timeout=LOCK_SECONDS)
+            except Timeout:
+                raise FileError(
+                    f"another process is training in '{self.path}'; wait for it or name another folder"
+                ) from None
+            remove_temporaries(self.path)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def create(self, experiment: Experiment, facts: dict[str, Any], environment: dict[str, Any]) -> None:
+        """Begins a run. The model of an earlier one is removed first, so that it is never paired with new settings."""
+        with os_errors("write the run directory", self.path, "name a folder that can be written"):
+            for name in (*MODEL_FILES, *RESULT_FILES):
+                (self.path / name).unlink(missing_ok=True)
+            shutil.rmtree(self.path / STATE, ignore_errors=True)
+            write_json(self.path / "data.json", facts)
+            write_json(self.path / "environment.json", environment)
+            experiment.save(self.path / "experiment.yaml")  # from here on this is a run
 
     def holds_run(self) -> bool:
         """Whether a run was begun here."""
@@ -76,14 +116,20 @@ class RunDir:
         """
         if not self.holds_run():
             raise FileError(
-                f"'{self.path}' is no run directory (no experiment.yaml); train one with: lookalike train DATA"
+                f"'{self.path}' is not a run directory (no experiment.yaml); train with: lookalike train DATA "
+                f"--out {self.path}"
             )
         return load_experiment(self.path / "experiment.yaml")
 
+    def save_experiment(self, experiment: Experiment) -> None:
+        """Writes the settings of the run."""
+        with os_errors("write", self.path / "experiment.yaml", "free space or name another folder"):
+            experiment.save(self.path / "experiment.yaml")
+
     def write_json(self, name: str, value: Any) -> None:
         """Writes a JSON file, whole or not at all."""
-        text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-        write_atomically(self.path / name, lambda file: file.write_text(text))
+        with os_errors("write", self.path / name, "free space or name another folder"):
+            write_json(self.path / name, value)
 
     def read_json(self, name: str) -> Any:
         """Reads a JSON file.
@@ -92,32 +138,25 @@ class RunDir:
             FileError: it is missing or damaged.
         """
         try:
-            return json.loads((self.path / name).read_text())
-        except (OSError, ValueError) as error:
+            return read_json(self.path / name)
+        except FileError as error:
             raise FileError(
-                f"the run '{self.path}' has no readable {name} (was it interrupted?): {error}"
+                f"{error} (was the run '{self.path}' interrupted? resume it with --resume)"
             ) from error
 
-    def log(self, record: dict[str, Any]) -> None:
-        """Adds a line to log.jsonl."""
-        with (self.path / "log.jsonl").open("a") as stream:
-            stream.write(json.dumps(record) + "\n")
+    def state_path(self, stage: str) -> Path:
+        """Where the training state of 'select' or 'refit' is saved; see `lookalike.training.state`."""
+        return self.path / STATE / stage
 
-    def save_state(self, stage: str, state: TrainingState, loss: MetricLoss) -> None:
-        """Saves the training state of 'select' or 'refit'; every process calls it, and the leading one writes.
+    def write_log(self, stage: str, history: list[dict[str, Any]]) -> None:
+        """Writes log.jsonl: the stages before `stage` as logged, then its epochs as the state has them."""
+        earlier = STAGES[: STAGES.index(stage)]
+        lines = [line for line in self._log_lines() if json.loads(line)["stage"] in earlier]
+        lines += [to_json({"stage": stage, **record}) for record in history]
+        with os_errors("write", self.path / "log.jsonl", "free space or name another folder"):
+            write_text(self.path / "log.jsonl", "".join(f"{line}\n" for line in lines))
 
-        With sharded proxies each process writes its own; see `lookalike.training.sharded_state`.
-        """
-        file = self.path / "training_state" / stage
-        if isinstance(loss, Sharded):
-            save_sharded(file, state.to_tree(), loss, name=f"epoch-{state.epoch}")
-        elif Processes.all().rank == 0:
-            save_tree(file, state.to_tree())
-
-    def load_state(self, stage: str, loss: MetricLoss) -> TrainingState | None:
-        """The saved training state, or None if that stage has not been reached."""
-        file = self.path / "training_state" / stage
-        if not file.with_suffix(".json").exists():
-            return None
-        tree = load_sharded(file, loss) if isinstance(loss, Sharded) else load_tree(file)
-        return TrainingState.from_tree(tree)
+    def _log_lines(self) -> list[str]:
+        with suppress(FileNotFoundError):
+            return (self.path / "log.jsonl").read_text(encoding="utf-8").splitlines()
+        return []

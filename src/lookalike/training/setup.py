@@ -1,29 +1,71 @@
-"""The means of one run: its split, device and folder, its network, loss and batches.
-
-`RunContext` is what stays the same while a run goes on. The functions build what is trained; `feeding` makes its
-inputs, and `selection` and `fitting` put everything in order.
-"""
+"""Builds what a run trains: processes, network, projection, loss and batches."""
 
 import inspect
+import os
+from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import torch
+from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import CoarseLevel
+from lookalike.data.image_io import image_size
 from lookalike.data.samplers import BalancedBatches, RandomBatches
+from lookalike.data.splits import Split
 from lookalike.errors import DataError
 from lookalike.losses import LOSSES, MetricLoss
 from lookalike.losses.sharded import Sharded
 from lookalike.models import whitening
-from lookalike.models.checkpoint import load_model
+from lookalike.models.backbones import describe
+from lookalike.models.checkpoint import load_model, save_model
 from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.models.fuse import fuse_for_inference
+from lookalike.models.views import mean_over_views
 from lookalike.training.context import RunContext
 from lookalike.training.inputs import Batches, Inputs
 from lookalike.training.trainable import TrainablePart
-from lookalike.utils.validation import look_up
+from lookalike.utils.distributed import PATIENCE, use_short_timeouts
+from lookalike.utils.validation import check_at_least, look_up
+
+SAMPLED_IMAGES = 50
+"""Images whose sizes are read to choose the input size."""
+
+
+def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
+    """A Fabric whose processes run: one, `devices`, or those that torchrun has started."""
+    check_at_least("devices", devices, 1)
+    started = int(os.environ.get("WORLD_SIZE", 1)) if "TORCHELASTIC_RUN_ID" in os.environ else 1
+    here = int(os.environ["LOCAL_WORLD_SIZE"]) if started > 1 else devices
+    many = max(started, devices) > 1
+    fabric = Fabric(
+        accelerator=accelerator,
+        devices=here,
+        num_nodes=max(1, started // here),
+        strategy=DDPStrategy(timeout=timedelta(seconds=PATIENCE)) if many else "auto",
+        precision=precision,
+    )
+    if many:
+        fabric.launch()
+        use_short_timeouts()
+    return fabric
+
+
+def resolve_experiment(experiment: Experiment, split: Split, *, gpu: bool) -> Experiment:
+    """The experiment with every None filled from the device and from a sample of the images."""
+    table = split.trainval
+    facts = describe(experiment.model.backbone)
+    sample = np.linspace(0, len(table) - 1, num=min(len(table), SAMPLED_IMAGES)).astype(int)
+    return experiment.resolve(
+        gpu=gpu,
+        short_side=int(np.median([min(image_size(table.file(row))) for row in sample])),
+        backbone_size=facts.preprocessing.size,
+        patch=facts.patch,
+        images=len(split.train),
+    )
 
 
 def build_network(context: RunContext) -> TrainablePart:
@@ -42,38 +84,65 @@ def build_network(context: RunContext) -> TrainablePart:
             pooling=model.pooling,
             k=model.pooling_k,
             norm=model.norm,
-            embedding_dim=model.embedding_dim,
+            embedding_dim=None if model.start == "none" else model.embedding_dim,
             size=data.image_size,
             resize=data.resize,
             seed=context.experiment.seed,
         )
+    frozen_stages = 0
     if context.mode == "partial":
-        context.frozen_stages = context.experiment.train.frozen_stages or embedder.default_frozen_stages()
-        embedder.trainable_stages(context.frozen_stages)
+        frozen_stages = context.experiment.train.frozen_stages or embedder.default_frozen_stages()
+        embedder.trainable_stages(frozen_stages)
+    embedder.set_views(model.views or 1)  # `choose_views` decides where the experiment does not
     embedder.to(context.fabric.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
-    return TrainablePart(embedder, context.mode, context.frozen_stages)
+    return TrainablePart(embedder, context.mode, frozen_stages)
 
 
 def embed_all(context: RunContext, trainable: TrainablePart, inputs: Inputs, *, project: bool) -> Tensor:
-    """Embeddings (without `project`: pooled vectors) of every input, unaugmented, on the CPU."""
-    embedder = trainable.embedder.eval()
-    fast = (
-        trainable
-        if trainable.mode == "frozen"
-        else TrainablePart(fuse_for_inference(embedder), trainable.mode, trainable.frozen_stages)
-    )
-    function = fast.embed if project else fast.pooled
+    """Embeddings (without `project`: pooled vectors) of every input, unaugmented, on the CPU.
+
+    Pooled vectors are means over the embedder's views, as in its `forward`.
+    """
+    embedder, fused = trainable.embedder.eval(), _fuse(trainable)
+    inputs.ensure_views(embedder.config.views)
+
+    def embed(views: tuple[Tensor, ...]) -> Tensor:
+        pooled = mean_over_views(lambda view: fused.pooled(context.fabric.to_device(view)), views)
+        return fused.embedder.project(pooled) if project else pooled
+
     with torch.inference_mode(), context.fabric.autocast():
-        share = inputs.iter_eval(*context.processes.share(len(inputs)))
-        results = [function(context.fabric.to_device(batch)).float() for batch in share]
+        share = inputs.iter_eval(*context.processes.share(len(inputs)), views=embedder.config.views)
+        results = [embed(views).float() for views in share]
         return context.processes.gather(torch.cat(results)).cpu().clone()  # cloned: out of inference mode
+
+
+def pooled_by_view(context: RunContext, trainable: TrainablePart, inputs: Inputs, views: int) -> list[Tensor]:
+    """Pooled vectors of every input, unaugmented, on the CPU: a tensor for each of its first views."""
+    trainable.embedder.eval()
+    inputs.ensure_views(views)
+    fused, parts = _fuse(trainable), []
+    with torch.inference_mode(), context.fabric.autocast():
+        for batch in inputs.iter_eval(*context.processes.share(len(inputs)), views=views):
+            pooled = [fused.pooled(context.fabric.to_device(view)).float() for view in batch]
+            parts.append(torch.stack(pooled, dim=1))
+        every = context.processes.gather(torch.cat(parts)).cpu()
+    return list(every.clone().unbind(1))  # cloned: out of inference mode
+
+
+def _fuse(trainable: TrainablePart) -> TrainablePart:
+    """A copy for inference, batch norm folded into the convolutions."""
+    if trainable.mode == "frozen":
+        return trainable
+    return TrainablePart(fuse_for_inference(trainable.embedder), trainable.mode, trainable.frozen_stages)
 
 
 def init_projection(
     context: RunContext, embedder: Embedder, form: str, pooled_NF: Tensor, labels_N: Tensor
 ) -> None:
-    """Puts the start or finish named `form`, computed on training features, into the projection."""
+    """Sets the projection to the start or finish named `form`, computed on training features."""
     dim, features = embedder.embedding_dim, embedder.pooled_dim
+    if form == "none":
+        return
     if form == "whitened":
         projection = whitening.whitened(
             pooled_NF, labels_N, dim, shrinkage=context.experiment.model.shrinkage
@@ -83,60 +152,98 @@ def init_projection(
     elif form == "identity":
         projection = whitening.identity(features, dim)
     else:
-        projection = whitening.random(features, dim, torch.Generator().manual_seed(context.experiment.seed))
+        generator = torch.Generator().manual_seed(context.experiment.seed)
+        init = "kaiming" if form == "kaiming" else "uniform"
+        projection = whitening.random(features, dim, generator, init=init)
     embedder.set_projection(*projection)
 
 
 def init_projection_and_loss(
-    context: RunContext, trainable: TrainablePart, inputs: Inputs, num_classes: int
+    context: RunContext, trainable: TrainablePart, inputs: Inputs, pooled: Tensor, num_classes: int
 ) -> MetricLoss:
-    """Sets the projection's start and returns the loss, its proxies at their start."""
+    """Sets the projection's start and returns the loss, its proxies at their start.
+
+    Args:
+        pooled: the pooled vectors of `inputs`.
+    """
     experiment, embedder = context.experiment, trainable.embedder
-    with context.timed("start"):
-        pooled = embed_all(context, trainable, inputs, project=False)
-        if context.start_from is None:
-            init_projection(context, embedder, experiment.model.start, pooled, inputs.labels)
-        generator = torch.Generator().manual_seed(experiment.seed)
-        loss = build_loss(experiment, num_classes, embedder, generator, inputs.table.coarse)
-        proxies = loss.proxy_loss
-        if proxies and "class_mean" in (experiment.train.proxy_start, proxies.proxy_init):
-            with torch.no_grad():
-                embeddings = embedder.project(pooled.to(context.fabric.device)).cpu()
-            loss.initialize_proxies_at_class_means(embeddings, inputs.labels, generator)
+    if context.start_from is None:
+        init_projection(context, embedder, experiment.model.start, pooled, inputs.labels)
+    generator = torch.Generator().manual_seed(experiment.seed)
+    loss = build_loss(
+        experiment,
+        num_classes,
+        embedder.embedding_dim,
+        channels=embedder.channels,
+        generator=generator,
+        coarse=inputs.table.coarse,
+    )
+    proxies = loss.proxy_loss
+    if proxies and "class_mean" in (experiment.train.proxy_start, proxies.proxy_init):
+        with torch.no_grad():
+            embeddings = embedder.project(pooled.to(context.fabric.device)).cpu()
+        loss.initialize_proxies_at_class_means(embeddings, inputs.labels, generator)
     return loss.to(context.fabric.device)
 
 
 def build_loss(
     experiment: Experiment,
     num_classes: int,
-    embedder: Embedder,
+    embedding_dim: int,
+    *,
+    channels: int,
     generator: torch.Generator,
     coarse: tuple[CoarseLevel, ...] = (),
 ) -> MetricLoss:
-    """The loss that the experiment names; its setting `parents: given` stands for the data's coarse levels.
+    """The loss that the experiment names.
+
+    Its setting `parents` may be `given`, all coarse levels of the data, or `given:NAME`, one of them.
+
+    Args:
+        channels: of the backbone's feature maps, for a loss that reads them.
 
     Raises:
-        DataError: given parents are asked for, and the data has no coarse level.
+        ArgumentError: a setting that the loss refuses.
+        DataError: given parents are asked for, and the data has no such coarse level.
     """
     kind = look_up(LOSSES, experiment.loss.name, "loss")
     arguments = experiment.loss.arguments
-    if arguments.get("parents") == "given":
-        if not coarse:
-            raise DataError(
-                "loss.parents is 'given', but the data has no coarse level; leave the setting out"
-            )
-        arguments["parents"] = [level.parents for level in coarse]
-    known: dict[str, Any] = {"generator": generator, "channels": embedder.channels}
+    wanted = arguments.get("parents")
+    if isinstance(wanted, str):
+        arguments["parents"] = _given_parents(wanted, coarse)
+    known: dict[str, Any] = {"generator": generator, "channels": channels}
     given = {name: value for name, value in known.items() if name in inspect.signature(kind).parameters}
     if experiment.train.shard_proxies:
         base = {"name": experiment.loss.name, "settings": arguments}
-        return Sharded(num_classes, embedder.embedding_dim, base=base, generator=generator)
-    return kind(num_classes, embedder.embedding_dim, **(given | arguments))
+        return Sharded(num_classes, embedding_dim, base=base, generator=generator)
+    return kind(num_classes, embedding_dim, **(given | arguments))
+
+
+def _given_parents(wanted: str, coarse: tuple[CoarseLevel, ...]) -> list[Any]:
+    word, _, name = wanted.partition(":")
+    levels = [level.parents for level in coarse if name in ("", level.name)]
+    if word != "given" or not levels:
+        has = ", ".join(level.name for level in coarse) or "none"
+        raise DataError(
+            f"loss.parents is '{wanted}', but the coarse levels of the data are: {has}; write given, given:LEVEL, "
+            "or leave the setting out"
+        )
+    return [np.unique(parents, return_inverse=True)[1] for parents in levels]
+
+
+def check_loss(experiment: Experiment, split: Split) -> None:
+    """Builds the loss once, in few dimensions, so that a setting it refuses is refused before anything is written.
+
+    Raises:
+        ArgumentError, DataError: the loss cannot be built.
+    """
+    train, generator = split.train, torch.Generator()
+    build_loss(experiment, train.num_classes, 8, channels=8, generator=generator, coarse=train.coarse)
 
 
 def build_batch_sampler(context: RunContext, labels: Tensor) -> Batches:
     """The sampler that the experiment names."""
-    batch, seed, of = context.experiment.batch, context.experiment.seed, context.processes
+    batch, seed, processes = context.experiment.batch, context.experiment.seed, context.processes
     rows = labels.numpy()
     if batch.sampler == "balanced":
         return BalancedBatches(
@@ -144,10 +251,19 @@ def build_batch_sampler(context: RunContext, labels: Tensor) -> Batches:
             classes=batch.classes,
             per_class=batch.per_class,
             seed=seed,
-            rank=of.rank,
-            world_size=of.size,
+            rank=processes.rank,
+            world_size=processes.size,
         )
-    size = min(batch.size, len(rows))
     return RandomBatches(
-        rows, batch_size=size, seed=seed, drop_last=batch.drop_last, rank=of.rank, world_size=of.size
+        rows,
+        batch_size=min(batch.size, len(rows)),
+        seed=seed,
+        drop_last=batch.drop_last,
+        rank=processes.rank,
+        world_size=processes.size,
     )
+
+
+def save_best_model(context: RunContext, embedder: Embedder) -> None:
+    """Writes the model into the run directory."""
+    save_model(context.run_dir.path, embedder, class_names=context.split.trainval.class_names)

@@ -1,12 +1,9 @@
-"""What a run says of itself: facts for its files, lines for whoever watches."""
+"""Builds result.json and the console lines of a run."""
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from lookalike.data.dataloader import decoding_workers, embedding_workers
-from lookalike.data.dataset import LabeledImages
-from lookalike.data.splits import Split
 from lookalike.evaluation import Interval
 from lookalike.models.checkpoint import fingerprint
 from lookalike.models.embedder import Embedder
@@ -29,74 +26,51 @@ class SelectionResult:
     drops: tuple[int, ...] = ()
 
 
-def data_facts(
-    data: LabeledImages | str | Path, table: LabeledImages, split: Split, start_from: Path | str | None
-) -> dict[str, Any]:
-    return {
-        "name": table.name,
-        "source": _source(data),
-        "digest": table.digest(),
-        "split_digest": split.digest(),
-        "split_source": split.source,
-        "start_from": None if start_from is None else str(start_from),
-        "classes": {name: part.num_classes for name, part in _tables(split).items()},
-        "images": {name: len(part) for name, part in _tables(split).items()},
-    }
-
-
-def _source(data: LabeledImages | str | Path) -> str:
-    """Where the data can be read again: an absolute path, or a name such as glyphs."""
-    place = data.root if isinstance(data, LabeledImages) else Path(data)
-    return str(place.resolve()) if place.exists() else str(place)
-
-
-def _tables(split: Split) -> dict[str, LabeledImages]:
-    return {"train": split.train, "validation": split.validation, "test": split.test}
-
-
-def build_result(context: RunContext, outcome: SelectionResult, embedder: Embedder) -> dict[str, Any]:
-    """Everything but the test's metrics."""
+def build_result(context: RunContext, choice: SelectionResult, embedder: Embedder) -> dict[str, Any]:
+    """The content of result.json, but for the test metrics."""
     metric, split = context.experiment.train.metric, context.split
     on_test = bool(set(split.validation.paths) & set(split.test.paths))
     by = f"{metric} of {split.validation.num_classes} {'test' if on_test else 'validation'} classes"
     return {
-        "start": outcome.candidates["start"],
-        "validation": outcome.candidates[outcome.what],
-        "candidates": outcome.candidates,
+        "start": choice.candidates["start"],
+        "validation": choice.candidates[choice.what],
+        "candidates": choice.candidates,
         "selected": {
-            "what": outcome.what,
-            "epoch": outcome.epoch if outcome.what != "start" else 0,
-            "epochs_trained": outcome.epochs,
+            "what": choice.what,
+            "epoch": choice.epoch if choice.what != "start" else 0,
+            "epochs_trained": choice.epochs,
             "by": by,
-            "refit": context.experiment.train.refit and outcome.what != "start",
-            "drops": list(outcome.drops),
-            "finish_gain": None if outcome.finish_gain is None else asdict(outcome.finish_gain),
+            "refit": context.experiment.train.refit and choice.what != "start",
+            "drops": list(choice.drops),
+            "finish_gain": None if choice.finish_gain is None else asdict(choice.finish_gain),
             "test_used_to_select": on_test,
         },
         "data": context.run_dir.read_json("data.json"),
         "mode": context.mode,
+        "views": embedder.config.views,
         "loss": context.experiment.loss.name,
         "model_fingerprint": fingerprint(embedder),
         "seed": context.experiment.seed,
-        "seconds": context.seconds,
+        "seconds": context.clock.seconds(),
     }
 
 
-def plan(context: RunContext) -> str:
-    """What is about to happen, in three lines."""
+def describe_plan(context: RunContext) -> str:
+    """Data, network and learning rates of the run that is about to start, in three lines."""
     experiment, split = context.experiment, context.split
     train = experiment.train
+    parts = {"train": split.train, "validation": split.validation, "test": split.test}
     counts = ", ".join(
-        f"{name} {part.num_classes} classes / {len(part)} images" for name, part in _tables(split).items()
+        f"{name} {part.num_classes} classes / {len(part)} images" for name, part in parts.items()
     )
-    warm = f", first {train.warmup_epochs} with the backbone at rest" if train.warmup_epochs else ""
+    warm = f", the first {train.warmup_epochs} with the backbone frozen" if train.warmup_epochs else ""
     source = "named by the data" if split.source == "named" else "held out"
     return (
         f"{split.trainval.name}: {counts} (test classes {source})\n"
         f"{context.mode}: {experiment.model.backbone} at {experiment.data.image_size} px on {context.fabric.device}, "
         f"{experiment.model.embedding_dim}-d, loss {experiment.loss.name}, "
         f"up to {train.epochs} epochs{warm}\n"
-        f"rates: backbone {train.lr if context.mode != 'frozen' else 0}, head {train.head_lr}, "
+        f"learning rates: backbone {train.lr if context.mode != 'frozen' else 0}, head {train.head_lr}, "
         f"proxies {train.proxy_lr}; chosen by validation {train.metric}; images decoded by {_decoders(context)}"
     )
 
@@ -107,10 +81,11 @@ def _decoders(context: RunContext) -> str:
     workers = embedding_workers(asked, context.fabric.device) if embeds else decoding_workers(asked)
     if workers == 0:
         return "the training process"
-    return "a process beside" if workers == 1 else f"{workers} processes beside"
+    return "1 worker process" if workers == 1 else f"{workers} worker processes"
 
 
 def epoch_line(state: TrainingState, metric: str) -> str:
+    """Loss and validation metrics of the last epoch."""
     record = state.history[-1]
     scores = record["validation"]
     loss = "untrained" if record["loss"] is None else f"loss {record['loss']:.3f}"
@@ -124,12 +99,13 @@ def epoch_line(state: TrainingState, metric: str) -> str:
 def choice_line(
     best: str, epoch: int, candidates: dict[str, dict[str, float]], metric: str, finish_gain: Interval | None
 ) -> str:
+    """What validation chose, and the metric of each candidate."""
     scores = ", ".join(f"{name} {100 * values[metric]:.1f}" for name, values in candidates.items())
     if finish_gain is not None:
         scores += f" (finish adds {100 * finish_gain.low:+.1f} to {100 * finish_gain.high:+.1f})"
-    told = {
+    words = {
         "start": "training did not help; the untrained start is kept",
         "trained": f"epoch {epoch} is kept",
         "finished": f"epoch {epoch} with the whitened finish is kept",
     }
-    return f"validation {metric}: {scores}; {told[best]}"
+    return f"validation {metric}: {scores}; {words[best]}"

@@ -1,41 +1,44 @@
 """Nested dictionaries of tensors and plain values on disk, without pickle.
 
 A training state (optimizer moments, proxies, history) is a tree of dictionaries, lists, tensors, numbers
-and strings. `save_tree` writes the tensors as `NAME.safetensors` and everything else as `NAME.json`, in
-which a tensor is the word `{"tensor": "path.in.the.tree"}`. Both are written under a temporary name and
-renamed, the JSON last, so an interrupted write leaves the previous state whole.
+and strings. `save_tree` writes the tensors as `NAME.a.safetensors` or `NAME.b.safetensors`, in turn, and everything
+else as `NAME.json`, in which a tensor is `{"tensor": "path.in.the.tree"}`. The JSON is written last, names the tensor
+file that belongs to it and holds checksums of both, so an interrupted write leaves the previous state.
 """
 
-import json
+import zlib
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lookalike.errors import FileError
-from lookalike.utils.io import write_atomically
+from lookalike.utils.io import os_errors, read_json, to_json, write_text
+from lookalike.utils.tensor_file import REMEDY, checksum, load_tensors, save_tensors
 
 _KEY = "tensor"
 
 
 def save_tree(path: Path, tree: dict[str, Any]) -> None:
-    """Writes `tree` as `path`.safetensors and `path`.json.
+    """Writes `tree` as files that begin with `path`.
 
-    The JSON names the tensor file that belongs to it, and each save uses a new one, so the pair on disk
-    always fits together; the older tensor file is removed last.
+    Raises:
+        FileError: a file cannot be written; the previous tree is still there.
     """
     tensors: dict[str, Tensor] = {}
-    plain = _detach(tree, "", tensors)
+    plain = to_json(_detach(tree, "", tensors))
     previous = _tensor_file(path)
-    name = f"{path.name}.a.safetensors"
-    if previous is not None and previous.name == name:
-        name = f"{path.name}.b.safetensors"
-    write_atomically(path.with_name(name), lambda file: save_file(tensors, file))
-    text = json.dumps({"tensors": name, "tree": plain})
-    write_atomically(path.with_suffix(".json"), lambda file: file.write_text(text))
-    if previous is not None:
-        previous.unlink(missing_ok=True)
+    file = path.with_name(f"{path.name}.a.safetensors")
+    if previous == file:
+        file = path.with_name(f"{path.name}.b.safetensors")
+    save_tensors(file, tensors)
+    head = {"tensors": file.name, "crc32": checksum(file), "tree_crc32": zlib.crc32(plain.encode())}
+    with os_errors("write", path.with_suffix(".json"), REMEDY):
+        write_text(path.with_suffix(".json"), f'{to_json(head)[:-1]}, "tree": {plain}}}')
+    for name in ("a", "b"):
+        other = path.with_name(f"{path.name}.{name}.safetensors")
+        if other != file:
+            other.unlink(missing_ok=True)
 
 
 def load_tree(path: Path) -> dict[str, Any]:
@@ -44,19 +47,25 @@ def load_tree(path: Path) -> dict[str, Any]:
     Raises:
         FileError: one of the two files is missing or damaged.
     """
+    file = path.with_suffix(".json")
+    remedy = "the run cannot be resumed from it; train again with --overwrite"
     try:
-        stored = json.loads(path.with_suffix(".json").read_text())
-        tensors = load_file(path.with_name(stored["tensors"]))
+        stored = read_json(file)
+        if zlib.crc32(to_json(stored["tree"]).encode()) != stored["tree_crc32"]:
+            raise FileError(f"'{file}' is damaged: its checksum is not the one that was written")
+        tensors = load_tensors(path.with_name(stored["tensors"]), crc32=stored["crc32"])
         tree: dict[str, Any] = _attach(stored["tree"], tensors)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FileError(f"no readable state at '{path}.json': {error}") from error
+    except FileError as error:
+        raise FileError(f"{error}; {remedy}") from error
+    except (KeyError, TypeError) as error:
+        raise FileError(f"'{file}' is no training state of this version; {remedy}") from error
     return tree
 
 
 def _tensor_file(path: Path) -> Path | None:
     try:
-        return path.with_name(json.loads(path.with_suffix(".json").read_text())["tensors"])
-    except (OSError, ValueError, KeyError):
+        return path.with_name(read_json(path.with_suffix(".json"))["tensors"])
+    except (FileError, KeyError, TypeError):
         return None
 
 
@@ -83,8 +92,3 @@ def _attach(node: Any, tensors: dict[str, Tensor]) -> Any:
     if isinstance(node, list):
         return [_attach(value, tensors) for value in node]
     return node
-
-
-def clone_state(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A state_dict whose tensors no longer share memory with the module."""
-    return {key: value.detach().clone() for key, value in state.items()}

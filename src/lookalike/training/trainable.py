@@ -1,12 +1,29 @@
-"""The part of the network that a training step runs."""
+"""The two parts of a network: the frozen one, run once per image, and the one that a training step runs.
 
-from dataclasses import dataclass
+| mode     | `FrozenPart`, cached                            | `TrainablePart`                          |
+|----------|-------------------------------------------------|------------------------------------------|
+| finetune | none                                            | the whole network, on augmented images   |
+| partial  | the first stages: activations in half precision | the other stages, pooling and projection |
+| frozen   | backbone and pooling: one vector per image      | the projection                           |
+"""
 
-from torch import Tensor
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
 from torch.nn import Parameter
 
 from lookalike.config.schema import Mode
+from lookalike.models import pooling
 from lookalike.models.embedder import Embedder
+from lookalike.models.fuse import fuse_for_inference
+
+Output = Literal["activations", "average_and_maximum", "pooled"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +50,7 @@ class TrainablePart:
         return self.embedder.project(self.pooled(inputs))
 
     def backbone_parameters(self) -> list[Parameter]:
-        """The backbone's parameters that this tail runs through."""
+        """The backbone's parameters that a step trains."""
         if self.mode == "frozen":
             return []
         if self.mode == "partial":
@@ -41,3 +58,67 @@ class TrainablePart:
             assert stages is not None
             return [p for stage in stages[self.frozen_stages :] for p in stage.parameters()]
         return list(self.embedder.backbone.parameters())
+
+    def frozen_part(self) -> "FrozenPart":
+        """What runs before this part; not for mode finetune, which has none."""
+        output: Output = "activations" if self.mode == "partial" else "pooled"
+        return FrozenPart(self.embedder, output, self.frozen_stages)
+
+
+@dataclass(frozen=True)
+class FrozenPart:
+    """What never trains: uint8 images to the inputs of a `TrainablePart`.
+
+    Attributes:
+        output: activations after the first `frozen_stages` stages; the pooled vector; or the average and the
+            maximum over positions, from which every pooling but k_max follows.
+    """
+
+    embedder: Embedder
+    output: Output
+    frozen_stages: int = 0
+
+    @property
+    def dtype(self) -> type[np.generic]:
+        """Number type of the outputs on disk."""
+        return np.float16 if self.output == "activations" else np.float32
+
+    @cached_property
+    def key(self) -> dict[str, Any]:
+        """Everything about the network that decides the outputs."""
+        if self.output == "activations":
+            weights = weight_digest(self.embedder.frozen_part(self.frozen_stages))
+            return {"output": self.output, "weights": weights, "frozen_stages": self.frozen_stages}
+        key: dict[str, Any] = {"output": self.output, "weights": weight_digest(self.embedder.backbone)}
+        if self.output == "pooled":
+            config = self.embedder.config
+            key |= {"pooling": config.pooling, "k": config.k, "norm": config.norm}
+        return key
+
+    def for_inference(self) -> Callable[[Tensor], Tensor]:
+        """The function, by a copy of the network with batch norm folded into the convolutions."""
+        if self.output == "activations":
+            return fuse_for_inference(self.embedder.frozen_part(self.frozen_stages))
+        fused = fuse_for_inference(self.embedder)
+        if self.output == "average_and_maximum":
+            return lambda images: pooling.average_and_maximum(fused.feature_maps(images))
+        return lambda images: fused.pool(fused.feature_maps(images))
+
+    def before_pooling(self) -> "FrozenPart | None":
+        """The part whose outputs give these by `pool`; None where the images themselves are needed."""
+        if self.output == "pooled" and self.embedder.config.pooling in pooling.FROM_BOTH:
+            return replace(self, output="average_and_maximum")
+        return None
+
+    def pool(self, both_BG: Tensor) -> Tensor:
+        """Pooled vectors from the outputs of `before_pooling`."""
+        config = self.embedder.config
+        return pooling.normed(pooling.from_average_and_maximum(both_BG, config.pooling), config.norm)
+
+
+def weight_digest(module: nn.Module) -> str:
+    """Hash of all parameters and buffers of `module`, in order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for tensor in module.state_dict().values():
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

@@ -1,13 +1,15 @@
-"""Many processes: who they are, sums over them, and the global batch with gradient.
+"""Collectives of the processes that train together, and the global batch with gradient.
 
 A loss is a function of the whole batch, so embeddings and labels of all processes are put together before it
 is called (`global_batch`), and every process computes the same number. Everything here is the identity in a
 program that is not distributed, so one code path serves one process and many.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -16,23 +18,39 @@ from torch import distributed as dist
 
 from lookalike.errors import TrainingError
 
+PATIENCE = 24 * 3600.0
+"""Seconds to wait for a process that works alone, such as one that computes cached activations."""
+PROMPT = 60.0
+"""Seconds to wait in any other collective; `LOOKALIKE_TIMEOUT` changes it."""
+_prompt_group: Any = None
+_patient_group: Any = None
+
 GONE = ("closed by peer", "reset by peer", "Broken pipe", "Timed out", "remote process exited")
 """What the transports of torch.distributed say when another process is no longer there."""
 
 
+def use_short_timeouts() -> None:
+    """Makes collectives give up after a minute, but for `barrier(patient=True)`; every process calls it."""
+    global _prompt_group, _patient_group
+    seconds = float(os.environ.get("LOOKALIKE_TIMEOUT") or PROMPT)
+    _patient_group = dist.new_group(timeout=timedelta(seconds=PATIENCE), backend="gloo")
+    _prompt_group = dist.new_group(timeout=timedelta(seconds=seconds))
+
+
 @contextmanager
 def _with_others() -> Iterator[None]:
-    """What needs all processes.
+    """Around a collective.
 
     Raises:
-        TrainingError: another process has stopped.
+        TrainingError: another process has stopped or does not answer.
     """
     try:
         yield
     except RuntimeError as error:
         if any(words in str(error) for words in GONE):
             raise TrainingError(
-                "another process of this run has stopped; its own message says why"
+                "another process of this run has stopped or does not answer; its own message says why "
+                "(where storage is slow, LOOKALIKE_TIMEOUT sets the seconds to wait for it)"
             ) from error
         raise
 
@@ -55,12 +73,13 @@ class Processes:
         """First and end of this process's part of `count` things, cut as evenly as possible, in order."""
         return self.rank * count // self.size, (self.rank + 1) * count // self.size
 
-    def barrier(self) -> None:
-        """Until every process is here."""
+    def barrier(self, *, patient: bool = False) -> None:
+        """Waits for every process; `patient`: for as long as one of them works alone."""
         if self.size > 1:
-            of_gpu = dist.get_backend() == "nccl"  # which would guess the device by the rank
+            group = _patient_group if patient else _prompt_group
+            of_gpu = dist.get_backend(group) == "nccl"  # which would guess the device by the rank
             with _with_others():
-                dist.barrier(device_ids=[torch.cuda.current_device()] if of_gpu else None)
+                dist.barrier(group, device_ids=[torch.cuda.current_device()] if of_gpu else None)
 
     def sum_(self, x: Tensor) -> Tensor:
         """The sum of `x` over the processes, in place."""
@@ -73,7 +92,7 @@ class Processes:
     def _reduce_(self, x: Tensor, operation: Any) -> Tensor:
         if self.size > 1:
             with _with_others():
-                dist.all_reduce(x, op=operation)
+                dist.all_reduce(x, op=operation, group=_prompt_group)
         return x
 
     def gather(self, x: Tensor) -> Tensor:
@@ -82,12 +101,12 @@ class Processes:
             return x
         counts = [torch.zeros(1, dtype=torch.int64, device=x.device) for _ in range(self.size)]
         with _with_others():
-            dist.all_gather(counts, torch.tensor([len(x)], device=x.device))
+            dist.all_gather(counts, torch.tensor([len(x)], device=x.device), group=_prompt_group)
             sizes = [int(count) for count in counts]
             padded = x.new_zeros(max(sizes), *x.shape[1:])
             padded[: len(x)] = x
             parts = [torch.empty_like(padded) for _ in sizes]
-            dist.all_gather(parts, padded)
+            dist.all_gather(parts, padded, group=_prompt_group)
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
 

@@ -1,19 +1,115 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, JSON, and operating-system errors as one line."""
 
+import errno
+import json
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from lookalike.errors import FileError
+from lookalike.utils.cache_dir import inside_cache
+
+TEMPORARY = ".{name}.{pid}.tmp"
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Calls `write` with a temporary name beside `path`, then renames it to `path`.
+    """Calls `write` with a temporary name next to `path`, then renames the result to `path`.
 
-    Whatever happens in between, `path` holds either what it held before or all of the new content.
+    Whatever happens in between, `path` holds either what it held before or all of the new content. The file's
+    mode follows the umask, whichever library wrote it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(TEMPORARY.format(name=path.name, pid=os.getpid()))
     try:
+        temporary.touch()
+        mode = temporary.stat().st_mode
         write(temporary)
+        temporary.chmod(mode)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_temporaries(folder: Path) -> None:
+    """Removes what killed writers left in `folder` and below; nobody may be writing there."""
+    for file in folder.rglob(TEMPORARY.format(name="*", pid="*")):
+        file.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes UTF-8 text, whole or not at all."""
+    write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes strict JSON, whole or not at all."""
+    write_text(path, to_json(value, indent=2) + "\n")
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """Strict JSON, which any parser reads: a number that is NaN or infinite becomes null."""
+    return json.dumps(_strict(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return value
+
+
+@contextmanager
+def os_errors(doing: str, path: Path, remedy: str) -> Iterator[None]:
+    """Turns operating-system errors into one that says what failed, where, and what to do.
+
+    Raises:
+        FileError: instead of any other OSError.
+    """
+    try:
+        yield
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(f"cannot {doing} '{path}': {error.strerror or error}; {remedy}") from error
+
+
+def explain_os_error(error: OSError) -> str:
+    """One line for an OSError that no part of the package expected: what, where, what to do."""
+    where = f" '{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else ""
+    remedy = {
+        "ENOSPC": "free some space or write to another disk",
+        "EDQUOT": "free some space or write to another disk",
+        "EFBIG": "the limit on file sizes (ulimit -f) is too low",
+        "EROFS": "name a folder that can be written",
+        "EACCES": "change its permissions or name another place",
+        "EPERM": "change its permissions or name another place",
+        "EMFILE": "raise the limit on open files (ulimit -n) or set data.workers=0",
+        "ENFILE": "raise the limit on open files or set data.workers=0",
+        "ENOENT": "check that it exists",
+    }.get(_code(error), "")
+    parts = [f"{error.strerror or error}{where}", remedy]
+    if isinstance(error.filename, str) and inside_cache(Path(error.filename)):
+        parts.append("this is the cache; set LOOKALIKE_CACHE to move it")
+    return "; ".join(part for part in parts if part)
+
+
+def _code(error: OSError) -> str:
+    return errno.errorcode.get(error.errno or 0, "")
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds.
+
+    Raises:
+        FileError: it is missing or damaged.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FileError(f"cannot read '{path}': {error}") from error

@@ -1,20 +1,27 @@
-"""Unpacks zip and tar archives into the cache, once, whole, and never outside of it."""
+"""Unpacks zip and tar archives, and archives inside them, into the cache: once, whole, and never outside it."""
 
 import contextlib
 import hashlib
+import lzma
+import re
 import shutil
+import struct
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from lookalike.data.readers.files import is_litter
+from lookalike.data.readers.files import is_system_file
 from lookalike.errors import FileError
 from lookalike.utils.cache_dir import cache_folder
 
-ARCHIVE_SUFFIXES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
+ARCHIVE_SUFFIXES = (".zip", ".tar", ".tgz", ".tar.gz", ".tbz2", ".tar.bz2", ".txz", ".tar.xz")
+MAX_DEPTH = 3
+"""Archives inside archives are unpacked so deep."""
+UTF8_FLAG = 0x800
 
 
 def is_archive(path: Path) -> bool:
@@ -46,7 +53,7 @@ def unpack(archives: Sequence[Path]) -> Path:
     temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".partial", dir=home))
     try:
         for archive in archives:
-            _extract(archive, temporary)
+            _extract(archive, temporary, depth=1)
         with contextlib.suppress(OSError):  # another process may have been first
             temporary.rename(folder)
     finally:
@@ -56,20 +63,38 @@ def unpack(archives: Sequence[Path]) -> Path:
     return folder
 
 
-def _extract(archive: Path, target: Path) -> None:
+def _extract(archive: Path, target: Path, *, depth: int) -> None:
     made: set[Path] = set()
+    inner: list[Path] = []
     try:
         with _members(archive) as members:
             for name, stream in members:
                 file = target / _inside(archive, name)
-                if any(is_litter(part) for part in PurePosixPath(name).parts):
+                if any(is_system_file(part) for part in PurePosixPath(name.replace("\\", "/")).parts):
                     continue
+                if is_archive(file):
+                    inner.append(file)
                 if file.parent not in made:
                     file.parent.mkdir(parents=True, exist_ok=True)
                     made.add(file.parent)
                 with open(file, "wb") as out:
                     shutil.copyfileobj(stream, out, 1 << 20)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, NotImplementedError, RuntimeError) as error:
+        for nested in inner:
+            _extract_inner(nested, depth=depth)
+    except (
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        zlib.error,
+        lzma.LZMAError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+        LookupError,
+        struct.error,
+    ) as error:
+        if isinstance(error, FileError):
+            raise
         raise FileError(
             f"{archive}: damaged, encrypted or not an archive ({error}); fetch it again"
         ) from error
@@ -77,8 +102,34 @@ def _extract(archive: Path, target: Path) -> None:
         raise
     except OSError as error:
         raise FileError(
-            f"{archive}: cannot be unpacked into {target.parent} ({error}); check the free space"
+            f"{archive}: cannot be unpacked ({error.strerror or error}: {error.filename or 'read error'}); check the "
+            "free space, and that names in it are short and differ"
         ) from error
+
+
+def _extract_inner(archive: Path, *, depth: int) -> None:
+    """Unpacks an archive inside an archive into a folder of its name, and removes it."""
+    if depth >= MAX_DEPTH:
+        raise FileError(f"{archive.name}: archives are nested more than {MAX_DEPTH} deep; unpack it by hand")
+    folder = archive.parent / _stem(archive)
+    content = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=archive.parent))
+    _extract(archive, content, depth=depth + 1)
+    archive.unlink()
+    own = content / folder.name
+    entries = list(content.iterdir())
+    lifted = own if entries == [own] and own.is_dir() else content
+    if folder.exists():
+        shutil.copytree(lifted, folder, dirs_exist_ok=True)
+    else:
+        lifted.rename(folder)
+    shutil.rmtree(content, ignore_errors=True)
+    folder.chmod(0o755)
+
+
+def _stem(archive: Path) -> str:
+    name = archive.name
+    suffix = max((s for s in ARCHIVE_SUFFIXES if name.lower().endswith(s)), key=len)
+    return name[: -len(suffix)] or "archive"
 
 
 @contextlib.contextmanager
@@ -86,7 +137,7 @@ def _members(archive: Path) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
     """Names and contents of the regular files in an archive; links and devices are left out."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as bundle:
-            yield ((info.filename, bundle.open(info)) for info in bundle.infolist() if not info.is_dir())
+            yield ((_name(info), bundle.open(info)) for info in bundle.infolist() if not info.is_dir())
     else:
         with tarfile.open(archive) as tar:
             yield (
@@ -96,9 +147,20 @@ def _members(archive: Path) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
             )
 
 
+def _name(info: zipfile.ZipInfo) -> str:
+    """A member's name; names without the UTF-8 flag are UTF-8 where they can be (macOS), else code page 437."""
+    if info.flag_bits & UTF8_FLAG:
+        return info.filename
+    try:
+        return info.filename.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        return info.filename
+
+
 def _inside(archive: Path, name: str) -> PurePosixPath:
     path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or ":" in (path.parts or ("",))[0] or "\0" in name:
+    drive = re.match(r"[A-Za-z]:", name) is not None
+    if path.is_absolute() or ".." in path.parts or not path.parts or drive or "\0" in name:
         raise FileError(
             f"{archive}: member '{name}' would be written outside the target folder; do not trust it"
         )

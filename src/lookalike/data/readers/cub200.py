@@ -9,7 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.readers.files import check_counts, check_present, images_below, read_lines
+from lookalike.data.readers.files import (
+    check_counts,
+    check_present,
+    images_below,
+    read_lines,
+)
 from lookalike.errors import DataError
 
 FIRST_CLASS = "001.Black_footed_Albatross"
@@ -28,7 +33,7 @@ def read(folder: Path, *, verify: bool = True) -> LabeledImages:
     """The data set; the authors' own train/test list (for classification) plays no part."""
     at = "images/" if (folder / "images").is_dir() or (folder / "images.txt").is_file() else ""
     if (folder / "images.txt").is_file():
-        paths = [at + line.split(maxsplit=1)[1] for line in read_lines(folder / "images.txt")]
+        paths = [at + path for path in _listed(folder / "images.txt")]
     else:
         paths = [at + path for path in images_below(folder / at)]
         _refuse_2010(folder, paths)
@@ -49,6 +54,16 @@ def read(folder: Path, *, verify: bool = True) -> LabeledImages:
         check_present("cub200", folder, paths, "unpack CUB_200_2011.tgz again")
     all_names = tuple(names.get(i, f"class {i + 1}") for i in range(max(names) + 1))
     return LabeledImages(folder, tuple(paths), labels, all_names, split=split, name="cub200")
+
+
+def _listed(file: Path) -> list[str]:
+    paths = []
+    for number, line in enumerate(read_lines(file), start=1):
+        fields = line.split(maxsplit=1)
+        if len(fields) != 2 or "/" not in fields[1]:
+            raise DataError(f"{file}: line {number} is not 'image_id class_folder/image'")
+        paths.append(fields[1])
+    return paths
 
 
 def _refuse_2010(folder: Path, paths: list[str]) -> None:

@@ -1,92 +1,176 @@
-"""Finding images on disk, and telling what is missing: shared by all readers."""
+"""Lists image files, and checks lists of files and counts: shared by all readers."""
 
 import os
-from collections import defaultdict
+import stat
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lookalike.data.dataset import natural_key
+from lookalike.data.image_io import image_suffixes, is_image_head
 from lookalike.errors import DataError, FileError
 
-COMMON_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp")
-OTHER_SUFFIXES = (".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".avif", ".heic", ".heif")
-IMAGE_SUFFIXES = frozenset({*COMMON_SUFFIXES, *OTHER_SUFFIXES})
-LITTER = frozenset({"thumbs.db", "desktop.ini", "@eadir", "__macosx"})
-MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"BM", b"II*\x00", b"MM\x00*")
+SYSTEM_FILES = frozenset(
+    {
+        "thumbs.db",
+        "ehthumbs.db",
+        "desktop.ini",
+        "icon\r",
+        "@eadir",
+        "#recycle",
+        "$recycle.bin",
+        "system volume information",
+        "lost+found",
+        "__macosx",
+    }
+)
+NOT_SNIFFED = frozenset(
+    {".csv", ".tsv", ".parquet", ".json", ".jsonl", ".ndjson", ".txt", ".md", ".rst", ".xml", ".yaml", ".yml"}
+    | {".html", ".htm", ".py", ".mat", ".npy", ".npz", ".pdf", ".zip", ".tar", ".gz", ".tgz", ".xz", ".bz2"}
+    | {".log", ".lock", ".partial", ".safetensors"}
+)
+"""Suffixes of files that are taken for what they say, without a look inside."""
 
 
-def is_litter(name: str) -> bool:
-    """Whether a file or folder of this name was left by an operating system, or is hidden."""
-    return name.startswith(".") or name.casefold() in LITTER
+@dataclass(frozen=True)
+class ImageListing:
+    """Image files below a folder: relative POSIX paths in natural order, and notes on what was left out."""
+
+    paths: list[str]
+    notes: tuple[str, ...]
+
+
+class IncompleteError(DataError):
+    """A published data set that lacks something; `share` of its published counts is there."""
+
+    def __init__(self, message: str, share: float) -> None:
+        super().__init__(message)
+        self.share = share
+
+
+def is_system_file(name: str) -> bool:
+    """Whether a file or folder of this name is hidden, or left by an operating system."""
+    return name.startswith(".") or name.casefold() in SYSTEM_FILES
 
 
 def is_image(path: Path) -> bool:
-    """By its suffix in any case; without a suffix, by its first bytes."""
+    """By a suffix that is read, in any case; with another suffix or none, by the first bytes."""
     suffix = path.suffix.lower()
-    if suffix in IMAGE_SUFFIXES:
+    if suffix in image_suffixes():
         return True
-    if suffix:
+    if suffix in NOT_SNIFFED:
         return False
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False
         with open(path, "rb") as stream:
-            head = stream.read(12)
+            return is_image_head(stream.read(32))
     except OSError:
         return False
-    return head.startswith(MAGIC) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
 
 
-def images_below(folder: Path) -> list[str]:
-    """Relative POSIX paths of all images below `folder`, in natural order.
+def list_images(folder: Path) -> ImageListing:
+    """All images below `folder`; links are followed.
 
     Raises:
-        FileError: the folder cannot be listed, or links lead in a circle.
+        FileError: a folder cannot be listed, or a link leads to a folder above it.
     """
     found: list[str] = []
-    seen: set[str] = set()
+    left_out: Counter[str] = Counter()
+    first_left_out = ""
+    real_of: dict[str, str] = {}
+    reached: Counter[str] = Counter()
 
     def complain(error: OSError) -> None:
         raise FileError(f"{error.filename}: cannot be listed ({error.strerror}); check its permissions")
 
     for at, folders, files in os.walk(folder, followlinks=True, onerror=complain):
         real = os.path.realpath(at)
-        if real in seen:
-            raise FileError(f"{at}: reached twice through links; remove the link that leads there")
-        seen.add(real)
-        folders[:] = [name for name in folders if not is_litter(name)]
-        here = Path(at)
-        relative = here.relative_to(folder)
-        found += [(relative / n).as_posix() for n in files if not is_litter(n) and is_image(here / n)]
-    return sorted(found, key=natural_key)
+        _refuse_circle(at, real, real_of)
+        real_of[at] = real
+        reached[real] += 1
+        folders[:] = [name for name in folders if not is_system_file(name)]
+        here, relative = Path(at), Path(at).relative_to(folder)
+        for name in files:
+            if is_system_file(name):
+                continue
+            if is_image(here / name):
+                found.append((relative / name).as_posix())
+            elif (here / name).suffix.lower() not in TABLES_AND_LISTS or relative.parts:
+                left_out[_suffix(name)] += 1
+                first_left_out = first_left_out or (relative / name).as_posix()
+    notes = []
+    if left_out:
+        kinds = ", ".join(f"{suffix} {count:,}" for suffix, count in left_out.most_common(6))
+        count = left_out.total()
+        files_are = "file is not an image and was" if count == 1 else "files are not images and were"
+        notes.append(f"{count:,} {files_are} left out: {kinds} (first {first_left_out})")
+    twice = [real for real, times in reached.items() if times > 1]
+    if twice:
+        notes.append(
+            f"{len(twice):,} folders are reached through several links and are read under each name, first {twice[0]}"
+        )
+    return ImageListing(sorted(found, key=natural_key), tuple(notes))
+
+
+TABLES_AND_LISTS = frozenset(
+    {".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".txt", ".json", ".mat", ".md"}
+)
+"""Suffixes of files that often lie at the top of a data set and are not worth a note there."""
+
+
+def images_below(folder: Path) -> list[str]:
+    """The paths of `list_images`."""
+    return list_images(folder).paths
+
+
+def _suffix(name: str) -> str:
+    return Path(name).suffix.lower() or "no suffix"
+
+
+def _refuse_circle(at: str, real: str, real_of: Mapping[str, str]) -> None:
+    """Refuses a folder that is also one of those that lead to it."""
+    above = os.path.dirname(at)
+    while above in real_of:
+        if real_of[above] == real:
+            raise FileError(f"{at}: a link that leads back to {above}, which it lies in; remove the link")
+        above = os.path.dirname(above)
 
 
 def inside_single_folder(folder: Path) -> Path:
     """`folder`, or the only folder in it (again and again) as long as that one holds folders itself."""
     while True:
-        entries = [entry for entry in folder.iterdir() if not is_litter(entry.name)]
+        entries = [entry for entry in folder.iterdir() if not is_system_file(entry.name)]
         if len(entries) != 1 or not entries[0].is_dir():
             return folder
-        if not any(e.is_dir() and not is_litter(e.name) for e in entries[0].iterdir()):
+        if not any(e.is_dir() and not is_system_file(e.name) for e in entries[0].iterdir()):
             return folder
         folder = entries[0]
 
 
+def missing_files(root: Path, paths: Sequence[str]) -> list[str]:
+    """Those of `paths` that are not there; lists each folder once."""
+    by_folder: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        by_folder[path.rpartition("/")[0]].append(path)
+    missing: list[str] = []
+    for at, entries in by_folder.items():
+        try:
+            there = set(os.listdir(root / at))
+        except (OSError, ValueError):
+            there = set()
+        missing += [path for path in entries if path.rpartition("/")[2] not in there]
+    return missing
+
+
 def check_present(name: str, root: Path, paths: Sequence[str], remedy: str) -> None:
-    """Refuses a list that names files which are not there; lists each folder once.
+    """Refuses a list that names files which are not there.
 
     Raises:
         DataError: how many are missing, the first of them, and `remedy`.
     """
-    by_folder: dict[str, list[str]] = defaultdict(list)
-    for path in paths:
-        at, _, file = path.rpartition("/")
-        by_folder[at].append(file)
-    missing: list[str] = []
-    for at, files in by_folder.items():
-        try:
-            there = set(os.listdir(root / at))
-        except OSError:
-            there = set()
-        missing += [f"{at}/{file}".lstrip("/") if at else file for file in files if file not in there]
+    missing = missing_files(root, paths)
     if missing:
         raise DataError(
             f"{name}: {len(missing):,} of {len(paths):,} images are missing below {root}, "
@@ -98,16 +182,23 @@ def check_counts(name: str, found: Mapping[str, int], published: Mapping[str, in
     """Refuses counts that differ from the published ones, naming each that does.
 
     Raises:
-        DataError: what was found, what was expected.
+        IncompleteError: what was found, what was expected.
     """
     wrong = []
+    share = min(
+        min(found[what], expected) / max(found[what], expected, 1) for what, expected in published.items()
+    )
     for what, expected in published.items():
         if found[what] != expected:
             short = expected - found[what]
             gap = f"{short:,} missing" if short > 0 else f"{-short:,} too many"
             wrong.append(f"{found[what]:,} {what} instead of {expected:,} ({gap})")
     if wrong:
-        raise DataError(f"{name}: {'; '.join(wrong)}; unpack the archive again, or read it with verify=False")
+        raise IncompleteError(
+            f"{name}: {'; '.join(wrong)}; unpack the archive again, give --no-verify, or read it as plain folders "
+            "with --layout folder",
+            share,
+        )
 
 
 def read_lines(file: Path) -> list[str]:

@@ -1,50 +1,119 @@
-"""A folder of class folders: the class of an image is the folder it lies in."""
+"""Reads folders of class folders: the label of an image is the folder it lies in."""
 
+from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from lookalike.data.dataset import LabeledImages, number_labels
-from lookalike.data.readers.files import images_below, inside_single_folder
+from lookalike.data.readers.files import list_images
 from lookalike.errors import DataError
 
-PART_NAMES = {
-    "train": "train",
-    "training": "train",
-    "val": "validation",
-    "valid": "validation",
-    "validation": "validation",
-    "test": "test",
-    "testing": "test",
+
+@dataclass(frozen=True)
+class Part:
+    """What a folder or a word in a split column stands for."""
+
+    split: str
+    role: str = "both"
+
+
+TRAIN, VALIDATION, TEST = Part("train"), Part("validation"), Part("test")
+PARTS: dict[str, Part] = {
+    "train": TRAIN,
+    "training": TRAIN,
+    "val": VALIDATION,
+    "valid": VALIDATION,
+    "validation": VALIDATION,
+    "dev": VALIDATION,
+    "test": TEST,
+    "testing": TEST,
+    "eval": TEST,
+    "evaluation": TEST,
+    "query": Part("test", "query"),
+    "queries": Part("test", "query"),
+    "probe": Part("test", "query"),
+    "gallery": Part("test", "gallery"),
 }
+"""Names of folders, and words in a split column, that name a split; in any case."""
+
+
+def part_of(name: str) -> Part | None:
+    """The part that a folder's name or a word stands for, if any."""
+    return PARTS.get(name.strip().casefold())
 
 
 def read_class_folders(folder: Path, *, labeled: bool = True) -> LabeledImages:
-    """Images below `folder`; the class is the path of an image's folder, relative to `folder`.
+    """Images below `folder`; the label is the path of an image's folder, relative to `folder`.
 
-    Folders may be nested (`birds/owl` is one class). Where every folder at the top is called train,
-    validation (val) or test, those name the split and the classes lie below. With `labeled=False` images
-    may also lie at the top; their class is then `.`.
+    Folders may be nested (`birds/owl` is one class). Where all folders of one level are called train,
+    validation (val, dev), test (eval), query or gallery, they name the split, and the label is the rest of the
+    path. With `labeled=False` images may also lie at the top; their label is then `.`.
 
     Raises:
         DataError: no images, or images outside class folders.
     """
-    root = inside_single_folder(folder)
-    paths = images_below(root)
+    listing = list_images(folder)
+    paths = listing.paths
     if not paths:
-        raise DataError(f"{folder}: holds no images; expected {folder}/<class>/<image>.jpg")
-    folders = [path.rpartition("/")[0] for path in paths]
-    tops = {at.partition("/")[0] for at in folders}
-    split = None
-    if all(top.casefold() in PART_NAMES for top in tops):
-        parts = [PART_NAMES[at.partition("/")[0].casefold()] for at in folders]
-        folders = [at.partition("/")[2] for at in folders]
-        split = np.array(parts, dtype=np.str_)
-    if labeled and "" in folders:
-        first = paths[folders.index("")]
+        left_out = f" ({listing.notes[0]})" if listing.notes else ""
+        raise DataError(f"{folder}: holds no images{left_out}; expected {folder}/<class>/<image>.jpg")
+    folders = [path.split("/")[:-1] for path in paths]
+    level = _part_level(folders)
+    split = role = None
+    notes = list(listing.notes)
+    if level is None:
+        notes += _notes_on_almost_parts(folders)
+    else:
+        parts = [PARTS[names[level].casefold()] for names in folders]
+        folders = [[*names[:level], *names[level + 1 :]] for names in folders]
+        split = np.array([part.split for part in parts], dtype=np.str_)
+        if any(part.role != "both" for part in parts):
+            role = np.array([part.role for part in parts], dtype=np.str_)
+    labels_of = ["/".join(names) for names in folders]
+    if labeled and "" in labels_of:
+        first = paths[labels_of.index("")]
         raise DataError(
-            f"{root}: {folders.count('')} images lie outside class folders, first {first}; move each into "
+            f"{folder}: {labels_of.count('')} images lie outside class folders, first {first}; move each into "
             "a folder named after its class, or give a table with the columns path,label"
         )
-    labels, names = number_labels([at or "." for at in folders])
-    return LabeledImages(root, tuple(paths), labels, names, split=split, name=folder.name or "data")
+    labels, names_of_classes = number_labels([label or "." for label in labels_of])
+    return LabeledImages(
+        folder,
+        tuple(paths),
+        labels,
+        names_of_classes,
+        split=split,
+        role=role,
+        name=folder.name or "data",
+        notes=tuple(notes),
+    )
+
+
+def _part_level(folders: list[list[str]]) -> int | None:
+    """The level of folders that all name a part; below the top only where they name two or more."""
+    for level in range(min(len(names) for names in folders)):
+        words = {names[level].casefold() for names in folders}
+        if words <= PARTS.keys() and (level == 0 or len({PARTS[word] for word in words}) > 1):
+            return level
+    return None
+
+
+def _notes_on_almost_parts(folders: list[list[str]]) -> list[str]:
+    """Says where some folders at the top name a part, others do not, and both hold the same class names."""
+    below: dict[str, set[str]] = defaultdict(set)
+    for names in folders:
+        if len(names) > 1:
+            below[names[0]].add("/".join(names[1:]))
+    named = sorted(top for top in below if part_of(top))
+    others = sorted(top for top in below if not part_of(top))
+    for top in others:
+        for part in named:
+            shared = below[top] & below[part]
+            if shared:
+                return [
+                    f"{part}/ and {top}/ hold the same class names, such as {min(shared)}, and are read as different "
+                    f"classes: '{top}' is not a part; rename it to train, validation, test, query or gallery"
+                ]
+    return []

@@ -1,112 +1,91 @@
-"""A table of `path,label` as CSV, TSV, Parquet or JSON lines, with optional split, role, coarse columns."""
+"""Reads and writes tables with the columns path and label, and optional split, role, coarse and box columns."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Collection, Sequence
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
-import polars as pl
+import numpy.typing as npt
 
 from lookalike.data.dataset import CoarseLevel, Ints, LabeledImages, Words, number_labels
-from lookalike.data.readers.files import check_present
-from lookalike.data.readers.folder import PART_NAMES
+from lookalike.data.labels import notes_on_labels
+from lookalike.data.readers.folder import Part, part_of
+from lookalike.data.readers.frames import Frame, read_frame, write_frame
+from lookalike.data.readers.paths import find_files, relative_to
 from lookalike.errors import DataError
 from lookalike.utils.validation import near_miss
 
-TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 PATH_COLUMNS = ("path", "file_name")
+FLAG_COLUMNS = ("is_query", "is_gallery")
+BOX_COLUMNS = ("x_1", "y_1", "x_2", "y_2")
+OWN_COLUMNS = (*PATH_COLUMNS, "label", "split", *FLAG_COLUMNS, *BOX_COLUMNS)
 YES = frozenset({"true", "1", "yes"})
 NO = frozenset({"false", "0", "no", ""})
 
 
-def is_table(path: Path) -> bool:
-    """By the suffix."""
-    return path.suffix.lower() in TABLE_SUFFIXES
+def describes_images(frame: Frame) -> bool:
+    """Whether a table has the columns path and label."""
+    return frame.find(*PATH_COLUMNS) is not None and frame.find("label") is not None
 
 
-def read_frame(path: Path) -> pl.DataFrame:
-    """The table with every value as a string (null where empty).
-
-    Raises:
-        DataError: it cannot be parsed; the message quotes the parser.
-    """
-    suffix = path.suffix.lower()
-    try:
-        if suffix in (".csv", ".tsv"):
-            separator = "\t" if suffix == ".tsv" else ","
-            return pl.read_csv(path, infer_schema=False, separator=separator)
-        frame = pl.read_parquet(path) if suffix == ".parquet" else pl.read_ndjson(path)
-        whole = [c for c in frame.columns if frame[c].dtype.is_float() and _whole(frame[c])]
-        return frame.with_columns(pl.col(whole).cast(pl.Int64)).with_columns(pl.all().cast(pl.String))
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
-        why = str(error).strip().splitlines()[0]
-        raise DataError(
-            f"{path}: cannot be read as a table ({why}); expected the columns path,label"
-        ) from error
-
-
-def _whole(column: pl.Series) -> bool:
-    return bool((column.drop_nulls() % 1 == 0).all())
-
-
-def read_table(path: Path, *, verify: bool = True, labeled: bool = True) -> LabeledImages:
+def read_table(
+    path: Path, *, verify: bool = True, labeled: bool = True, ignore_labels: Collection[str] = ()
+) -> LabeledImages:
     """The data set that a table describes.
 
     Columns: `path` (or `file_name`; relative to the table's folder, or absolute), `label` (strings or
-    integers); optional `split` (train, validation, test), `is_query` and `is_gallery` (true/false), and
-    coarser classes in `super_class`, `coarse` or any column whose name starts with `coarse_`. Other columns
-    are left alone.
+    integers; surrounding spaces do not count); optional `split` (train, validation, test, query, gallery),
+    `is_query` and `is_gallery` (true/false), `x_1`, `y_1`, `x_2`, `y_2` (the part of the image that counts, in
+    pixels), and coarser classes in `super_class`, `coarse` or any column whose name starts with `coarse_`.
+    Other columns are left alone and named in a note.
 
     Args:
         path: the table.
         verify: whether all files must be there.
         labeled: False accepts a table without labels; all images are then of one class, `.`.
+        ignore_labels: rows with these labels are left out, such as -1 for junk.
 
     Raises:
         DataError: naming the table, the row and the remedy.
     """
     frame = read_frame(path)
-    columns = frame.columns
-    path_column = next((c for c in PATH_COLUMNS if c in columns), None)
-    if path_column is None or (labeled and "label" not in columns):
-        lacking = "path" if path_column is None else "label"
-        raise DataError(
-            f"{path}: no column '{lacking}'{near_miss(lacking, columns)} (it has: {', '.join(columns)}); "
-            "expected path,label"
-        )
-    if frame.is_empty():
-        raise DataError(f"{path}: the table has no rows; expected one row an image")
-    root = path.parent
-    paths = [_relative(p, root) for p in _filled(path, frame, path_column)]
-    if len(set(paths)) != len(paths):
-        seen: set[str] = set()
-        twice = next(i for i, p in enumerate(paths) if p in seen or seen.add(p))  # type: ignore[func-returns-value]
-        raise DataError(f"{path}: row {twice + 1} lists {paths[twice]} a second time; list each image once")
-    raw = _filled(path, frame, "label") if "label" in columns else ["."] * len(paths)
-    for row, label in enumerate(raw):
-        if label.startswith("-") and label[1:].isdigit():
-            raise DataError(
-                f"{path}: row {row + 1} ({paths[row]}) has label {label}; negative labels are not classes: "
-                "remove the row, or give the class a name"
+    path_column, label_column = _columns(frame, labeled)
+    if not len(frame):
+        raise DataError(f"{path}: the table has no rows; expected one row per image")
+    notes = list(_notes_on_columns(frame))
+    if ignore_labels and label_column is not None:
+        kept = [(v or "").strip() not in ignore_labels for v in frame.columns[label_column]]
+        if not all(kept):
+            notes.append(
+                f"{path.name}: {kept.count(False):,} rows with label {', '.join(ignore_labels)} left out"
             )
+            frame = _keep(frame, kept)
+    entries = _filled(frame, path_column, strip=False)
+    raw = ["."] * len(frame) if label_column is None else _filled(frame, label_column)
+    _check_labels(frame, entries, raw)
+    boxes = _boxes(frame)
+    paths = [relative_to(path.parent, entry) for entry in entries]
+    _refuse_repeats(frame, paths, boxes)
+    if verify:
+        paths, found_notes = find_files(path.name, path.parent, entries)
+        notes += found_notes
+        _refuse_repeats(frame, paths, boxes)
     labels, names = number_labels(raw)
-    split = _split(path, frame) if "split" in columns else None
-    table = LabeledImages(
-        root,
+    parts = _parts(frame)
+    split = None if parts is None else np.array([part.split for part in parts], dtype=np.str_)
+    return LabeledImages(
+        path.parent,
         tuple(paths),
         labels,
         names,
-        coarse=tuple(
-            _coarse(path, c, _filled(path, frame, c), labels, names) for c in columns if is_coarse(c)
-        ),
+        coarse=tuple(_coarse(frame, c, labels, names) for c in frame.columns if is_coarse(c)),
         split=split,
-        role=_role(path, frame, split),
+        role=_roles(frame, split, parts),
+        boxes=boxes,
         name=path.stem,
+        notes=(*notes, *notes_on_labels(names)),
     )
-    if verify:
-        check_present(
-            path.name, root, paths, "correct the column 'path': it is relative to the table's folder"
-        )
-    return table
 
 
 def is_coarse(column: str) -> bool:
@@ -114,63 +93,155 @@ def is_coarse(column: str) -> bool:
     return column in ("super_class", "coarse") or column.startswith("coarse_")
 
 
-def _filled(path: Path, frame: pl.DataFrame, column: str) -> list[str]:
-    values = frame[column].to_list()
-    for row, value in enumerate(values):
+def _columns(frame: Frame, labeled: bool) -> tuple[str, str | None]:
+    path_column, label_column = frame.find(*PATH_COLUMNS), frame.find("label")
+    if path_column is None or (labeled and label_column is None):
+        lacking = "path" if path_column is None else "label"
+        for name in frame.nested:
+            if name.casefold() in (lacking, "file_name"):
+                raise DataError(
+                    f"{frame.file}: the column '{name}' holds lists, objects or bytes; expected text"
+                )
+        has = ", ".join(frame.columns)
+        raise DataError(
+            f"{frame.file}: no column '{lacking}'{near_miss(lacking, frame.columns)} (it has: {has}); "
+            "expected path,label"
+        )
+    return path_column, label_column
+
+
+def _notes_on_columns(frame: Frame) -> list[str]:
+    used = {name for name in frame.columns if name.casefold() in OWN_COLUMNS or is_coarse(name)}
+    unused = [name for name in (*frame.columns, *frame.nested) if name not in used]
+    return [f"{frame.file.name}: columns that are not used: {', '.join(unused)}"] if unused else []
+
+
+def _keep(frame: Frame, kept: Sequence[bool]) -> Frame:
+    columns = {name: list(compress(column, kept)) for name, column in frame.columns.items()}
+    return Frame(frame.file, columns, list(compress(frame.rows, kept)), frame.nested)
+
+
+def _filled(frame: Frame, column: str, *, strip: bool = True) -> list[str]:
+    values = []
+    for row, value in zip(frame.rows, frame.columns[column], strict=True):
         if value is None or not value.strip():
-            raise DataError(f"{path}: row {row + 1} has no '{column}'; fill it in or remove the row")
+            raise DataError(f"{frame.file}: row {row} has no '{column}'; fill it in or remove the row")
+        values.append(value.strip() if strip else value)
     return values
 
 
-def _relative(entry: str, root: Path) -> str:
-    given = Path(entry)
-    if given.is_absolute() and given.is_relative_to(root.absolute()):
-        given = given.relative_to(root.absolute())
-    return given.as_posix()
+def _check_labels(frame: Frame, entries: Sequence[str], labels: Sequence[str]) -> None:
+    for row, entry, label in zip(frame.rows, entries, labels, strict=True):
+        if label.startswith("-") and label[1:].isdigit():
+            raise DataError(
+                f"{frame.file}: row {row} ({entry}) has label {label}; negative labels are not classes: "
+                f"leave them out with --ignore-label={label}, or give the class a name"
+            )
+        if not _is_utf8(label) and _is_utf8(entry):
+            raise DataError(
+                f"{frame.file}: row {row} ({entry}) has a label that is not UTF-8; save the table as UTF-8 "
+                "(it may be Latin-1 or a Windows code page)"
+            )
 
 
-def _split(path: Path, frame: pl.DataFrame) -> Words:
-    words = []
-    for row, value in enumerate(_filled(path, frame, "split")):
-        part = PART_NAMES.get(value.strip().casefold())
-        if part is None:
-            raise DataError(f"{path}: row {row + 1} has split '{value}'; expected train, validation or test")
-        words.append(part)
-    return np.array(words, dtype=np.str_)
+def _is_utf8(text: str) -> bool:
+    return not any("\udc80" <= sign <= "\udcff" for sign in text)
 
 
-def _role(path: Path, frame: pl.DataFrame, split: Words | None) -> Words | None:
-    if "is_query" not in frame.columns and "is_gallery" not in frame.columns:
+def _boxes(frame: Frame) -> Ints | None:
+    columns = [frame.find(name) for name in BOX_COLUMNS]
+    named = [column for column in columns if column is not None]
+    if not named:
         return None
-    asks, found = _flags(path, frame, "is_query"), _flags(path, frame, "is_gallery")
+    if len(named) < len(BOX_COLUMNS):
+        raise DataError(f"{frame.file}: has {', '.join(named)} alone; a box needs x_1, y_1, x_2 and y_2")
+    boxes: npt.NDArray[np.int64] = np.zeros((len(frame), 4), dtype=np.int64)
+    for at, row in enumerate(frame.rows):
+        texts = [frame.columns[name][at] for name in named]
+        try:
+            left, top, right, bottom = (round(float(text or "")) for text in texts)
+        except (ValueError, OverflowError):
+            left = right = top = bottom = 0
+        if not (0 <= left < right and 0 <= top < bottom):
+            raise DataError(
+                f"{frame.file}: row {row} has the box {texts}; expected pixels with x_1 < x_2 and y_1 < y_2"
+            )
+        boxes[at] = left, top, right, bottom
+    return boxes
+
+
+def _refuse_repeats(frame: Frame, paths: Sequence[str], boxes: Ints | None) -> None:
+    """Refuses an image that is listed twice, under one name or two."""
+    root = frame.file.parent
+    seen: dict[str, int] = {}
+    for at, path in enumerate(paths):
+        key = os.path.normpath(root.absolute() / path)
+        if key in seen:
+            boxed = (
+                ", and an image is known by its path: crop each box into a file of its own"
+                if boxes is not None
+                else ""
+            )
+            raise DataError(
+                f"{frame.file}: row {frame.rows[at]} lists {path} a second time, after row "
+                f"{frame.rows[seen[key]]}{boxed}; list each image once"
+            )
+        seen[key] = at
+
+
+def _parts(frame: Frame) -> list[Part] | None:
+    column = frame.find("split")
+    if column is None:
+        return None
+    parts = []
+    for row, word in zip(frame.rows, _filled(frame, column), strict=True):
+        part = part_of(word)
+        if part is None:
+            raise DataError(
+                f"{frame.file}: row {row} has split '{word}'; expected train, validation, test, query or gallery"
+            )
+        parts.append(part)
+    return parts
+
+
+def _roles(frame: Frame, split: Words | None, parts: list[Part] | None) -> Words | None:
+    if all(frame.find(name) is None for name in FLAG_COLUMNS):
+        if parts is None or all(part.role == "both" for part in parts):
+            return None
+        return np.array([part.role for part in parts], dtype=np.str_)
+    asks, found = (_flags(frame, name) for name in FLAG_COLUMNS)
     roles = []
-    for row, (query, gallery) in enumerate(zip(asks, found, strict=True)):
-        if not query and not gallery and (split is None or split[row] == "test"):
-            raise DataError(f"{path}: row {row + 1} is neither query nor gallery; set one, or remove the row")
+    for at, (query, gallery) in enumerate(zip(asks, found, strict=True)):
+        if not query and not gallery and (split is None or split[at] == "test"):
+            raise DataError(
+                f"{frame.file}: row {frame.rows[at]} is neither query nor gallery; set one, or remove the row"
+            )
         roles.append("both" if query == gallery else "query" if query else "gallery")
     return np.array(roles, dtype=np.str_)
 
 
-def _flags(path: Path, frame: pl.DataFrame, column: str) -> list[bool]:
-    if column not in frame.columns:
-        raise DataError(f"{path}: is_query and is_gallery go together; the column '{column}' is missing")
+def _flags(frame: Frame, name: str) -> list[bool]:
+    column = frame.find(name)
+    if column is None:
+        raise DataError(f"{frame.file}: is_query and is_gallery go together; the column '{name}' is missing")
     flags = []
-    for row, value in enumerate(frame[column].to_list()):
+    for row, value in zip(frame.rows, frame.columns[column], strict=True):
         word = (value or "").strip().casefold()
         if word not in YES and word not in NO:
-            raise DataError(f"{path}: row {row + 1} has {column} '{value}'; expected true or false")
+            raise DataError(f"{frame.file}: row {row} has {column} '{value}'; expected true or false")
         flags.append(word in YES)
     return flags
 
 
-def _coarse(path: Path, column: str, raw: list[str], labels: Ints, names: Sequence[str]) -> CoarseLevel:
+def _coarse(frame: Frame, column: str, labels: Ints, names: Sequence[str]) -> CoarseLevel:
+    raw = _filled(frame, column)
     numbers, coarse_names = number_labels(raw)
     parents = np.full(len(names), -1, dtype=np.int64)
-    for row, (label, parent) in enumerate(zip(labels.tolist(), numbers.tolist(), strict=True)):
+    for at, (label, parent) in enumerate(zip(labels.tolist(), numbers.tolist(), strict=True)):
         if parents[label] not in (-1, parent):
             raise DataError(
-                f"{path}: row {row + 1} puts class '{names[label]}' into {column} '{raw[row]}', an earlier "
-                f"row into '{coarse_names[parents[label]]}'; give each class one {column}"
+                f"{frame.file}: row {frame.rows[at]} puts class '{names[label]}' into {column} '{raw[at]}', an "
+                f"earlier row into '{coarse_names[parents[label]]}'; give each class one {column}"
             )
         parents[label] = parent
     return CoarseLevel(column, parents, coarse_names)
@@ -178,6 +249,15 @@ def _coarse(path: Path, column: str, raw: list[str], labels: Ints, names: Sequen
 
 def write_table(table: LabeledImages, path: Path) -> None:
     """Writes the data set as a table that `read_table` reads back; paths are relative where possible."""
+    write_frame(_columns_of(table, path), path)
+
+
+def write_removed(table: LabeledImages, path: Path, reasons: Sequence[str]) -> None:
+    """Writes images that were left out, with the reason for each."""
+    write_frame({"path": _columns_of(table, path)["path"], "reason": list(reasons)}, path)
+
+
+def _columns_of(table: LabeledImages, path: Path) -> dict[str, list[str]]:
     root = path.parent.absolute()
     files = [(table.root.absolute() / p) for p in table.paths]
     columns: dict[str, list[str]] = {
@@ -192,11 +272,6 @@ def write_table(table: LabeledImages, path: Path) -> None:
     if table.role is not None:
         columns["is_query"] = [str(r != "gallery").lower() for r in table.role.tolist()]
         columns["is_gallery"] = [str(r != "query").lower() for r in table.role.tolist()]
-    frame = pl.DataFrame(columns)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix.lower() == ".parquet":
-        frame.write_parquet(path)
-    elif path.suffix.lower() in (".jsonl", ".ndjson"):
-        frame.write_ndjson(path)
-    else:
-        frame.write_csv(path, separator="\t" if path.suffix.lower() == ".tsv" else ",")
+    if table.boxes is not None:
+        columns |= {name: [str(v) for v in table.boxes[:, i].tolist()] for i, name in enumerate(BOX_COLUMNS)}
+    return columns

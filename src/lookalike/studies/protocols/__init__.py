@@ -1,4 +1,4 @@
-"""How runs make a number. See `PROTOCOLS`; each is a function of a `Task`, one unit of work a seed."""
+"""Evaluation protocols: how runs make a number. Each is a function of a `Task`, one experiment with one seed."""
 
 from lookalike.studies.protocols.folds import folds
 from lookalike.studies.protocols.hyperparameter_search import Busy
@@ -7,14 +7,24 @@ from lookalike.studies.protocols.task import Protocol, Score, Task
 
 PROTOCOLS: dict[str, Protocol] = {
     "held_out": Protocol(
-        "validation classes from the training half choose; test scored once", VALIDATION, held_out
+        "15 % of the training classes choose the epoch; the test classes are scored once",
+        VALIDATION,
+        held_out,
     ),
-    "papers": Protocol("half of the classes test, and choose the epoch: selected on test", TEST, papers),
+    "papers": Protocol(
+        "trained on all training classes; the test classes choose the epoch: selected on test", TEST, papers
+    ),
     "two_stage": Protocol(
-        "ProxyNCA++: validated on half of the training classes, repeated on all", VALIDATION, two_stage
+        "ProxyNCA++: half of the training classes choose epoch and schedule, repeated on all",
+        VALIDATION,
+        two_stage,
     ),
-    "folds": Protocol("Reality Check: search on four class folds, then reproductions", VALIDATION, folds),
+    "folds": Protocol(
+        "Reality Check and HPL: settings searched on four class folds, then four models per seed",
+        VALIDATION,
+        folds,
+    ),
 }
-"""Every protocol by name; `held_out` is the default."""
+"""Every protocol by name."""
 
 __all__ = ["PROTOCOLS", "Busy", "Protocol", "Score", "Task"]

@@ -1,4 +1,4 @@
-"""The Reality Check's protocol: settings found on four class folds, then ten reproductions of the best.
+"""The protocol of the Reality Check, and HPL's second: settings found on four class folds.
 
     search         each trial trains on three quarters of the training classes and is validated on the rest,
                    four times; its value is the mean of the four best validation map_at_r; the test classes
@@ -7,73 +7,82 @@
                    test classes twice: "separated", the mean of the four models' scores, and "concatenated",
                    one score of the four embeddings, each of unit length, joined
 
-The two scores stand apart, since four models together are no longer one model. Source: Musgrave, Belongie and
-Lim, "A Metric Learning Reality Check", ECCV 2020, as the stored records of powerful-benchmarker show it.
+The two scores stand apart, since four models together are no longer one model. Optimizer, batch, backbone and
+number of trials are the row's own. Source: Musgrave, Belongie and Lim, "A Metric Learning Reality Check", ECCV
+2020, as the stored records of powerful-benchmarker show it.
 """
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.config.experiment import Experiment
+from lookalike.config.schema import TrainSettings
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.splits import Split, class_folds, half_split
-from lookalike.errors import TrainingError
+from lookalike.studies.metric_keys import COSTS
 from lookalike.studies.protocols.hyperparameter_search import search
-from lookalike.studies.protocols.metrics import COSTS, measure
-from lookalike.studies.protocols.search_spaces import ranges_of
+from lookalike.studies.protocols.metrics import measure
+from lookalike.studies.protocols.search_spaces import search_space, with_values
 from lookalike.studies.protocols.single_run import VALIDATION, training_half
 from lookalike.studies.protocols.task import Score, Task, train_once
+from lookalike.studies.study import combined
 
 FOLDS = 4
 JOINED = "concatenated_"
+CHOOSES = Experiment(train=TrainSettings(metric="map_at_r"))
+"""map_at_r chooses, whatever the row's paper chose by."""
 
 
 def folds(task: Task) -> Score:
-    """One reproduction; the first to need it runs, or goes on with, the search that all share."""
+    """One reproduction; the first to need it runs, or resumes, the search that all share."""
     began = time.monotonic()
     split = fold_splits(task.table)
     found = search(
         task.shared,
-        ranges_of(task.experiment.loss.name),
-        lambda overrides, folder: validated(task, overrides, folder, split),
+        search_space(task.experiment, min(part.train.num_classes for part in split)),
+        lambda values, folder: validated(task, values, folder, split),
         trials=task.trials,
+        sampler=task.sampler,
     )
-    experiment = fold_settings(task.experiment).override(found["overrides"])
+    experiment = with_values(combined(task.experiment, CHOOSES), found["values"])
     runs = [
         train_once(task, experiment, part, folder=task.folder / f"fold-{number}")
         for number, part in enumerate(split)
     ]
     test = runs[0].test
     keys = tuple(key for key in task.metrics if key not in COSTS)
-    single = [measure(test, run.final, keys, seed=experiment.seed) for run in runs]
+    single = [
+        measure(test, run.final, keys, similarity=task.similarity, seed=experiment.seed) for run in runs
+    ]
     metrics = {key: float(np.mean([values[key] for values in single])) for key in keys}
     together = measure(test, joined([run.final for run in runs]), keys, seed=experiment.seed)
     metrics |= {f"{JOINED}{key}": value for key, value in together.items()}
     kept = ", ".join(sorted({run.result["selected"]["what"] for run in runs}))
-    facts = {"overrides": found["overrides"], "validation_map_at_r": found["value"], "trials": task.trials}
+    facts = {
+        "values": found["values"],
+        "validation_map_at_r": found["value"],
+        "trials": task.trials,
+        "failed_trials": sum(slot["value"] is None for slot in found["slots"]),
+    }
     return Score(metrics, VALIDATION, kept, round(time.monotonic() - began, 2), facts=facts)
 
 
-def validated(task: Task, overrides: list[str], folder: Path, split: tuple[Split, ...]) -> float:
-    """Mean over the folds of the best validation map_at_r; 0 for settings with which training breaks down."""
-    experiment = fold_settings(task.experiment).override([*overrides, "seed=0"])
-    try:
-        runs = [
-            train_once(task, experiment, part, folder=folder / f"fold-{number}", score_test=False)
-            for number, part in enumerate(split)
-        ]
-    except TrainingError as error:
-        task.progress.say(f"trial {folder.name}: {error}")
-        return 0.0
+def validated(task: Task, values: Mapping[str, float], folder: Path, split: tuple[Split, ...]) -> float:
+    """Mean over the folds of the best validation map_at_r.
+
+    Raises:
+        TrainingError, ArgumentError: settings with which training breaks down or that a loss refuses.
+    """
+    experiment = with_values(combined(task.experiment, CHOOSES, Experiment(seed=0)), values)
+    runs = [
+        train_once(task, experiment, part, folder=folder / f"fold-{number}", score_test=False)
+        for number, part in enumerate(split)
+    ]
     return float(np.mean([run.result["validation"]["map_at_r"] for run in runs]))
-
-
-def fold_settings(experiment: Experiment) -> Experiment:
-    """The experiment with map_at_r choosing, whatever the row's paper chose by."""
-    return experiment.override(["train.metric=map_at_r"])
 
 
 def fold_splits(table: LabeledImages, folds: int = FOLDS) -> tuple[Split, ...]:

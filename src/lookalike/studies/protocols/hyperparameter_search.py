@@ -1,24 +1,25 @@
 """A search over settings that survives being killed and that several processes can share.
 
 A search is a number of slots. Whoever takes a slot holds a lock file, which the operating system releases
-when the process ends, however it ends; the slot's value is then written to a file. Optuna proposes the
-settings from a journal file that all processes append to, so each proposal knows all finished ones, on
-whatever machine that sees the folder. Exactly as many trials are finished as asked for.
+when the process ends; the slot's value is then written to a file. Optuna proposes the settings from a journal
+file that all processes append to, so each proposal knows all finished ones. Settings with which training
+cannot be done are recorded as a failed trial, and never tried again.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from lookalike.errors import LookalikeError
-from lookalike.studies.protocols.search_spaces import Range, drawn
+from lookalike.errors import ArgumentError, LookalikeError, TrainingError
+from lookalike.studies.protocols.search_spaces import Searched, drawn
 from lookalike.utils.io import write_atomically
 from lookalike.utils.validation import check_choice, optional_import
 
-SAMPLERS = ("tpe", "gp")
+SAMPLERS = ("gp", "tpe")
+Objective = Callable[[Mapping[str, float], Path], float]
 
 
 class Busy(LookalikeError):
@@ -27,36 +28,43 @@ class Busy(LookalikeError):
 
 def search(
     folder: Path,
-    ranges: tuple[Range, ...],
-    objective: Callable[[list[str], Path], float],
+    space: tuple[Searched, ...],
+    objective: Objective,
     *,
     trials: int = 50,
-    sampler: str = "tpe",
+    sampler: str = "gp",
     seed: int = 0,
 ) -> dict[str, Any]:
-    """The best of `trials` settings; goes on with whatever `folder` already holds.
+    """The best of `trials` settings; resumes whatever `folder` already holds.
 
     Args:
-        objective: value (higher is better) of a list of overrides; the path is the slot's own folder.
-        sampler: "tpe" (tree-structured Parzen estimator) or "gp" (Gaussian process).
+        objective: value (higher is better) of settings; the path is the slot's own folder. A TrainingError or
+            ArgumentError makes the trial a failed one.
+        sampler: "gp" (Gaussian process, the Bayesian optimization of the papers) or "tpe" (tree-structured
+            Parzen estimator).
 
     Returns:
-        `overrides` and `value` of the best slot, and all `slots`.
+        `values` (by place) and `value` of the best slot, and all `slots`.
 
     Raises:
         MissingExtraError: Optuna is not installed.
         Busy: every unfinished slot is another process's.
+        TrainingError: every trial failed.
     """
     check_choice("sampler", sampler, SAMPLERS)
     study = _study(folder)
     for slot in range(trials):
         study.sampler = _sampler(sampler, 1_000 * seed + slot)  # no two processes draw the same numbers
-        _run_slot(study, folder / f"slot-{slot:03d}", slot, ranges, objective)
-    done = [json.loads(file.read_text()) for file in sorted(folder.glob("slot-*.json"))][:trials]
-    if len(done) < trials:
-        raise Busy(f"{trials - len(done)} of {trials} trials in '{folder}' are being run by other processes")
+        _run_slot(study, folder / f"slot-{slot:03d}", slot, space, objective)
+    files = sorted(folder.glob("slot-*.json"))[:trials]
+    slots = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    if len(slots) < trials:
+        raise Busy(f"{trials - len(slots)} of {trials} trials in '{folder}' are being run by other processes")
+    done = [entry for entry in slots if entry["value"] is not None]
+    if not done:
+        raise TrainingError(f"all {trials} trials in '{folder}' failed; the last: {slots[-1]['error']}")
     best = max(done, key=lambda entry: float(entry["value"]))
-    return {"overrides": best["overrides"], "value": best["value"], "slots": done}
+    return {"values": best["values"], "value": best["value"], "slots": slots}
 
 
 def _sampler(name: str, seed: int) -> Any:
@@ -79,13 +87,7 @@ def _study(folder: Path) -> Any:
     )
 
 
-def _run_slot(
-    study: Any,
-    folder: Path,
-    slot: int,
-    ranges: tuple[Range, ...],
-    objective: Callable[[list[str], Path], float],
-) -> None:
+def _run_slot(study: Any, folder: Path, slot: int, space: tuple[Searched, ...], objective: Objective) -> None:
     """Runs one slot, unless it is finished or another process's."""
     finished = folder.with_suffix(".json")
     if finished.exists():
@@ -99,11 +101,15 @@ def _run_slot(
         if finished.exists():
             return
         trial = _trial(study, slot)
-        overrides = drawn(trial, ranges)
-        value = objective(overrides, folder)
-        study.tell(trial, value)
-        entry = json.dumps({"slot": slot, "overrides": overrides, "value": value})
-        write_atomically(finished, lambda file: file.write_text(entry))
+        entry: dict[str, Any] = {"slot": slot, "values": drawn(trial, space), "value": None}
+        try:
+            entry["value"] = objective(entry["values"], folder)
+            study.tell(trial, entry["value"])
+        except (TrainingError, ArgumentError) as error:
+            entry["error"] = " ".join(str(error).split())
+            study.tell(trial, state=optional_import("optuna", "tune").trial.TrialState.FAIL)
+        text = json.dumps(entry)
+        write_atomically(finished, lambda file: file.write_text(text, encoding="utf-8"))
     finally:
         lock.release()
 

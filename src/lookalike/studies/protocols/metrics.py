@@ -1,73 +1,99 @@
-"""The columns that a study can ask for: how each is computed from a finished run.
+"""Computes the metrics of `metric_keys` from test embeddings and from a run's log."""
 
-| key                     | what                                                                        |
-|-------------------------|-----------------------------------------------------------------------------|
-| recall_at_K, map_at_r, r_precision, mrr | of the test classes, by cosine                              |
-| euclidean_...           | the same on raw vectors by Euclidean distance, as ProxyNCA++'s code compares |
-| nmi, nmi_geometric, ami | of the test embeddings, k-means with as many clusters as classes            |
-| seconds_per_epoch       | mean over the trained epochs                                                |
-| peak_memory_mb          | of the GPU; absent without one                                              |
-"""
-
-import re
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.errors import UnknownNameError
 from lookalike.evaluation.clustering import Clustering, cluster_scores
+from lookalike.studies.metric_keys import CLUSTERING, COSTS, SIMILARITIES, split_key
 from lookalike.training.evaluate_run import score
-from lookalike.utils.validation import near_miss
 
-PLAIN = ("map_at_r", "r_precision", "mrr")
-CLUSTERING = ("nmi", "nmi_geometric", "ami")
-COSTS = ("seconds_per_epoch", "peak_memory_mb")
-EUCLIDEAN = "euclidean_"
-
-
-def check_metric(key: str) -> None:
-    """Refuses a key that nothing here computes.
-
-    Raises:
-        UnknownNameError: with the near miss.
-    """
-    known = ("recall_at_1", *PLAIN, *COSTS, *CLUSTERING)
-    plain = key.removeprefix(EUCLIDEAN)
-    if plain not in known and not re.fullmatch(r"recall_at_[1-9]\d*", plain):
-        raise UnknownNameError(
-            f"unknown metric '{key}'{near_miss(key, known)} (known: {', '.join(known)}, recall_at_K)"
-        )
+Matrix = NDArray[np.float32]
 
 
 def measure(
-    table: LabeledImages, matrix: NDArray[np.float32], keys: tuple[str, ...], *, seed: int = 0
+    table: LabeledImages, matrix: Matrix, keys: tuple[str, ...], *, similarity: str = "cosine", seed: int = 0
 ) -> dict[str, float]:
-    """The retrieval and clustering metrics among `keys`, of embeddings (N, D) of the images of `table`."""
+    """The retrieval and clustering metrics among `keys`, of embeddings (N, D) of the images of `table`.
+
+    Args:
+        similarity: "cosine", or "euclidean" of raw vectors; for keys that do not say it themselves.
+    """
     found: dict[str, float] = {}
-    for prefix, similarity in (("", "cosine"), (EUCLIDEAN, "euclidean")):
-        wanted = [key for key in keys if _is_retrieval(key) and key.startswith(EUCLIDEAN) == bool(prefix)]
-        if wanted:
-            ks = sorted({int(key.rsplit("_", 1)[1]) for key in wanted if "recall_at_" in key}) or [1]
-            values = score(table, matrix, ks=ks, similarity=similarity).values
-            found |= {key: values[key.removeprefix(prefix)] for key in wanted}
-    if clustered := [key for key in keys if key in CLUSTERING]:
-        scores = cluster_scores(matrix, table.labels, clustering=Clustering(seed=seed))
-        found |= {key: scores[key] for key in clustered}
+    for by in SIMILARITIES:
+        wanted = {
+            key: plain
+            for key, (named, plain) in ((key, split_key(key)) for key in keys)
+            if plain not in COSTS and (named or similarity) == by
+        }
+        retrieval = {key: plain for key, plain in wanted.items() if plain not in CLUSTERING}
+        if retrieval:
+            ks = sorted(
+                {int(plain.rsplit("_", 1)[1]) for plain in retrieval.values() if "recall_at_" in plain}
+            )
+            values = score(table, matrix, ks=ks or [1], similarity=by).values
+            found |= {key: values[plain] for key, plain in retrieval.items()}
+        if len(retrieval) < len(wanted):
+            clustering = Clustering(seed=seed)
+            scores = cluster_scores(matrix, table.labels, clustering=clustering, normalize=by == "cosine")
+            found |= {key: scores[plain] for key, plain in wanted.items() if plain in CLUSTERING}
     return found
 
 
-def peak_memory_mb() -> float | None:
-    """Most memory that tensors took on the GPU since `forget_peak`, or None without a GPU."""
-    return torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_available() else None
+def costs(keys: tuple[str, ...], curve: list[dict[str, float]], epoch: int) -> dict[str, float]:
+    """The costs among `keys`, where they could be measured.
+
+    Args:
+        curve: seconds of training so far and steps, by epoch; see `training_curve`.
+        epoch: the selected one.
+    """
+    found: dict[str, float] = {}
+    if len(curve) > 1:
+        total = curve[-1]["seconds"]
+        found["seconds_per_epoch"] = total / (len(curve) - 1)
+        found["hours_to_convergence"] = curve[min(epoch, len(curve) - 1)]["seconds"] / 3600
+        if steps := sum(point["steps"] for point in curve):
+            found["seconds_per_iteration"] = total / steps
+    if torch.cuda.is_available():
+        found["peak_memory_gb"] = torch.cuda.max_memory_allocated() / 2**30
+    return {key: value for key, value in found.items() if key in keys}
 
 
-def forget_peak() -> None:
-    """Begins to measure anew."""
+def reset_peak_memory() -> None:
+    """Restarts the measurement of peak CUDA memory."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
 
 
-def _is_retrieval(key: str) -> bool:
-    return key not in CLUSTERING and key not in COSTS
+def retrievals(
+    table: LabeledImages, matrix: Matrix, *, queries: int = 8, hits: int = 4
+) -> list[dict[str, Any]]:
+    """The nearest images, by cosine, of one query of each of evenly spaced classes.
+
+    Returns:
+        For each query its file, and of each hit the file and whether it is of the query's class.
+    """
+    unit = matrix / np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-12)
+    asks, answers = np.ones(len(table), bool), np.ones(len(table), bool)
+    if table.role is not None:
+        asks, answers = table.role != "gallery", table.role != "query"
+    classes = np.unique(table.labels[asks])
+    found = []
+    for label in classes[np.linspace(0, len(classes) - 1, min(queries, len(classes))).astype(int)]:
+        query = int(np.flatnonzero((table.labels == label) & asks)[0])
+        cosines = np.where(answers, unit @ unit[query], -np.inf)
+        cosines[query] = -np.inf
+        nearest = np.argsort(-cosines, kind="stable")[:hits].tolist()
+        found.append(
+            {
+                "query": str(table.file(query)),
+                "hits": [
+                    {"file": str(table.file(row)), "same_class": bool(table.labels[row] == label)}
+                    for row in nearest
+                ],
+            }
+        )
+    return found

@@ -1,89 +1,143 @@
-"""Where the Reality Check searched: the settings of each loss and their ranges.
+"""Which settings of an experiment a search varies, and in which ranges.
 
-Read from the plots that powerful-benchmarker stores (tag B); ranges marked ours are for losses that it did
-not run. The rate of the loss's own weights is searched for every loss that has some.
+The ranges of a loss's arguments stand with its class (`search_space`). Here they are joined with the learning
+rate of the proxies, and, for a hierarchical loss, with those of its base on every level.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lookalike.errors import UnknownNameError
+from lookalike.config.experiment import Experiment
+from lookalike.errors import ArgumentError
+from lookalike.losses import LOSSES
+from lookalike.losses.base import ProxyLoss
+from lookalike.losses.search_range import SearchRange
+from lookalike.utils.validation import look_up
 
-
-@dataclass(frozen=True)
-class Range:
-    """One searched setting.
-
-    Attributes:
-        setting: its dotted name.
-        low, high: the range, of the number as the Reality Check had it.
-        log: searched on a logarithmic scale.
-        inverse: our setting is 1 / the number, as a temperature is of a scale.
-        source: "B", or "ours".
-    """
-
-    setting: str
-    low: float
-    high: float
-    log: bool = False
-    inverse: bool = False
-    source: str = "B"
-
-    def assignment(self, number: float) -> str:
-        """The override that sets it, such as `loss.temperature=0.125`."""
-        return f"{self.setting}={(1 / number if self.inverse else number)!r}"
-
-
-RATE = Range("train.proxy_lr", 1e-6, 1.0, log=True)
-
-RANGES: dict[str, tuple[Range, ...]] = {
-    "proxy_nca": (RATE, Range("loss.temperature", 0.01, 100, inverse=True)),
-    "norm_softmax": (RATE, Range("loss.temperature", 0.01, 100, log=True)),
+# Until the classes of losses hold their own:
+_INTERIM: dict[str, tuple[SearchRange, ...]] = {
+    "proxy_nca": (SearchRange("temperature", 0.01, 100, inverse=True),),
+    "norm_softmax": (SearchRange("temperature", 0.01, 100, log=True),),
     "soft_triple": (
-        RATE,
-        Range("loss.scale", 0.01, 100),
-        Range("loss.gamma", 0.01, 100, inverse=True),  # multiplied there, divided in the paper and here
-        Range("loss.center_weight", 0, 1),
-        Range("loss.margin", 0, 1),
+        SearchRange("scale", 0.01, 100),
+        SearchRange("gamma", 0.01, 100, inverse=True),  # multiplied there, divided in the paper and here
+        SearchRange("center_weight", 0, 1),
+        SearchRange("margin", 0, 1),
     ),
-    "cos_face": (RATE, Range("loss.margin", 0, 1), Range("loss.scale", 0.01, 200)),
-    "margin": (RATE, Range("loss.beta", -0.2, 2), Range("loss.margin", -0.2, 2)),
-    "triplet": (Range("loss.margin", -0.2, 2),),
-    "contrastive": (Range("loss.positive_margin", -0.2, 2), Range("loss.negative_margin", -0.2, 2)),
+    "cos_face": (SearchRange("margin", 0, 1), SearchRange("scale", 0.01, 200)),
+    "margin": (SearchRange("beta", -0.2, 2), SearchRange("margin", -0.2, 2)),
+    "triplet": (SearchRange("margin", -0.2, 2),),
+    "contrastive": (SearchRange("positive_margin", -0.2, 2), SearchRange("negative_margin", -0.2, 2)),
     "multi_similarity": (
-        Range("loss.alpha", 0.01, 100),
-        Range("loss.beta", 0.01, 100),
-        Range("loss.base", 0, 1),
-        Range("loss.epsilon", 0, 1),
+        SearchRange("alpha", 0.01, 100),
+        SearchRange("beta", 0.01, 100),
+        SearchRange("base", 0, 1),
+        SearchRange("epsilon", 0, 1),
     ),
-    "proxy_nca_pp": (RATE, Range("loss.temperature", 0.01, 100, inverse=True, source="ours")),
+    "proxy_nca_pp": (SearchRange("temperature", 0.01, 100, inverse=True, source="ours"),),
     "proxy_anchor": (
-        RATE,
-        Range("loss.scale", 0.01, 100, source="ours"),
-        Range("loss.margin", 0, 1, source="ours"),
+        SearchRange("scale", 0.01, 100, source="ours"),
+        SearchRange("margin", 0, 1, source="ours"),
     ),
     "proxy_gml": (
-        RATE,
-        Range("loss.neighbor_ratio", 0.01, 1, log=True, source="ours"),
-        Range("loss.regularizer_weight", 0, 1, source="ours"),
+        SearchRange("neighbor_ratio", 0.01, 1, log=True, source="ours"),
+        SearchRange("regularizer_weight", 0, 1, source="ours"),
     ),
 }
 
+RATE = SearchRange("proxy_lr", 1e-6, 1.0, log=True)
+OWN_PARAMETERS = ("margin", "hierarchical")
+"""Losses beside those with proxies that have parameters of their own, so a learning rate for them."""
 
-def ranges_of(loss: str) -> tuple[Range, ...]:
-    """The ranges to search for a loss.
+
+@dataclass(frozen=True)
+class Searched:
+    """One searched setting: a dotted place such as `loss.level_settings.1.scale`, and its range."""
+
+    place: str
+    range: SearchRange
+    integer: bool = False
+
+    def value(self, number: float) -> float | int:
+        """The setting for a searched number."""
+        return round(self.range.argument(number)) if self.integer else self.range.argument(number)
+
+
+def search_space(experiment: Experiment, num_classes: int) -> tuple[Searched, ...]:
+    """What is searched for the experiment's loss.
+
+    Args:
+        num_classes: classes in training, which bound the groups of a hierarchical loss.
 
     Raises:
-        UnknownNameError: nobody said where to search.
+        ArgumentError: nobody said where to search.
     """
-    if loss not in RANGES:
-        raise UnknownNameError(
-            f"protocol folds has no search ranges for the loss '{loss}' (it has: {', '.join(RANGES)}); "
-            "run it with another protocol"
+    name = experiment.loss.name
+    kind = look_up(LOSSES, name, "loss")
+    spaces = _INTERIM
+    if name == "hierarchical":
+        ranges = _of_hierarchy(experiment.loss.arguments, num_classes)
+    else:
+        ranges = [Searched(f"loss.{r.name}", r) for r in spaces.get(name, ())]
+    if not ranges:
+        known = ", ".join(sorted(spaces))
+        raise ArgumentError(
+            f"the loss '{name}' has no search space (these have: {known}, hierarchical); use another protocol, or "
+            "give its class a search_space"
         )
-    return RANGES[loss]
+    if issubclass(kind, ProxyLoss) or name in OWN_PARAMETERS:
+        ranges.insert(0, Searched("train.proxy_lr", RATE))
+    return tuple(ranges)
 
 
-def drawn(trial: Any, ranges: tuple[Range, ...]) -> list[str]:
-    """Overrides with numbers that an Optuna trial suggests."""
-    return [r.assignment(trial.suggest_float(r.setting, r.low, r.high, log=r.log)) for r in ranges]
+def _of_hierarchy(arguments: Mapping[str, Any], num_classes: int) -> list[Searched]:
+    """HPL's list: groups, iterations between clusterings, and the base's arguments on each level."""
+    base = arguments.get("base", "proxy_anchor")
+    base = base if isinstance(base, str) else base["name"]
+    ranges: list[Searched] = []
+    levels = 2
+    if arguments.get("parents") is None:
+        groups = SearchRange("coarse", 2, max(3, num_classes // 2), log=True, source="ours")
+        every = SearchRange("update_every", 1, 100, log=True, source="ours")
+        ranges += [
+            Searched("loss.coarse.0", groups, integer=True),
+            Searched("loss.update_every", every, integer=True),
+        ]
+    ranges += [
+        Searched(f"loss.level_settings.{level}.{r.name}", r)
+        for level in range(levels)
+        for r in _INTERIM.get(base, ())
+    ]
+    return ranges
+
+
+def drawn(trial: Any, space: tuple[Searched, ...]) -> dict[str, float]:
+    """Values of all places of a space, as an Optuna trial suggests them."""
+    return {
+        s.place: s.value(trial.suggest_float(s.place, s.range.low, s.range.high, log=s.range.log))
+        for s in space
+    }
+
+
+def with_values(experiment: Experiment, values: Mapping[str, float]) -> Experiment:
+    """The experiment with searched values in their places."""
+    tree = experiment.model_dump(exclude_unset=True)
+    for place, value in values.items():
+        _put(tree, place.split("."), value)
+    return Experiment.model_validate(tree)
+
+
+def _put(node: Any, path: list[str], value: float) -> None:
+    """Sets a value in nested dicts and lists, which are made or lengthened where need be."""
+    key: Any = int(path[0]) if isinstance(node, list) else path[0]
+    if isinstance(node, list):
+        node += [{} for _ in range(key + 1 - len(node))]
+    if len(path) == 1:
+        node[key] = value
+        return
+    if isinstance(node, dict) and node.get(key) is None:
+        node[key] = [] if path[1].isdigit() else {}
+    elif isinstance(node, dict) and isinstance(node[key], tuple):
+        node[key] = list(node[key])
+    _put(node[key], path[1:], value)

@@ -1,10 +1,10 @@
-"""The protocols that train once (or twice) for a number: held_out, the papers', and ProxyNCA++'s two stages.
+"""The protocols that train once (or twice): held_out, the papers', and ProxyNCA++'s two stages.
 
-| name      | trains on                              | chooses the epoch by                 | tests on    |
-|-----------|----------------------------------------|--------------------------------------|-------------|
-| held_out    | training classes less 15 %             | these 15 %                           | test, once  |
-| papers    | first half of the classes              | the test classes: "selected on test" | second half |
-| two_stage | half of the training classes, then all | the other half of these              | test, once  |
+| name | trains on | chooses the epoch by | tests on |
+|---|---|---|---|
+| held_out | training classes less 15 % | these 15 % | test, once |
+| papers | first half of the classes | the test classes: "selected on test" | second half |
+| two_stage | half of the training classes, then all | the other half of these | test, once |
 
 The papers' half split is the data's own where it names a test split.
 """
@@ -14,7 +14,7 @@ import time
 from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.splits import ClassSplit, Split, half_split, named_split, two_stage_halves
-from lookalike.studies.protocols.metrics import forget_peak, measure, peak_memory_mb
+from lookalike.studies.protocols.metrics import costs, measure, reset_peak_memory, retrievals
 from lookalike.studies.protocols.task import Score, Task, train_once, training_curve
 from lookalike.training.fit import FitResult
 
@@ -36,7 +36,7 @@ def papers(task: Task) -> Score:
 def two_stage(task: Task) -> Score:
     """Stage 1 finds how long to train and when the rates fall; stage 2 repeats that on all training classes.
 
-    The plateau schedule watches recall_at_1 of the validation half. `train.schedule.replay_delay=1` repeats
+    The plateau schedule watches recall_at_1 of the validation half. `train.compat.replay_delay=1` repeats
     the drops an epoch late, as the authors' code does.
     """
     fit, test = training_half(task.table)
@@ -60,25 +60,16 @@ def training_half(table: LabeledImages) -> ClassSplit:
 
 def _scored(task: Task, experiment: Experiment, split: Split | None, selected_on: str) -> Score:
     began = time.monotonic()
-    forget_peak()
+    reset_peak_memory()
     done = train_once(task, experiment, split)
-    curve = training_curve(task.folder / "run")
-    metrics = measure(done.test, done.final, task.metrics, seed=experiment.seed) | costs(task, curve)
-    facts = {"epoch": done.result["selected"]["epoch"], "test_start": _plain(done, "test_start")}
-    facts |= {"drops": done.result["selected"]["drops"], "split": done.result["data"]["split_digest"]}
-    kept = done.result["selected"]["what"]
-    return Score(metrics, selected_on, kept, round(time.monotonic() - began, 2), curve, facts)
-
-
-def costs(task: Task, curve: list[dict[str, float]]) -> dict[str, float]:
-    """Seconds an epoch and peak memory, where the task asks for them and they could be measured."""
-    found: dict[str, float] = {}
-    if "seconds_per_epoch" in task.metrics and len(curve) > 1:
-        found["seconds_per_epoch"] = curve[-1]["seconds"] / (len(curve) - 1)
-    peak = peak_memory_mb()
-    if "peak_memory_mb" in task.metrics and peak is not None:
-        found["peak_memory_mb"] = peak
-    return found
+    curve, selected = training_curve(task.folder / "run"), done.result["selected"]
+    metrics = measure(done.test, done.final, task.metrics, similarity=task.similarity, seed=experiment.seed)
+    metrics |= costs(task.metrics, curve, selected["epoch"])
+    facts = {"epoch": selected["epoch"], "test_start": _plain(done, "test_start"), "drops": selected["drops"]}
+    facts["split"] = done.result["data"]["split_digest"]
+    if task.show_retrievals:
+        facts["retrievals"] = retrievals(done.test, done.final)
+    return Score(metrics, selected_on, selected["what"], round(time.monotonic() - began, 2), curve, facts)
 
 
 def _plain(done: FitResult, part: str) -> dict[str, float]:

@@ -1,7 +1,6 @@
 """What a protocol is given and what it returns: one experiment, one seed, one number for each metric.
 
-`Task` is the question, `Score` the answer; `train_once` runs one training of a task, and goes on with one
-that was interrupted. Which metric is computed how stands in `measures`.
+`Task` is the question, `Score` the answer; `train_once` runs one training of a task, or resumes it.
 """
 
 import json
@@ -21,15 +20,18 @@ from lookalike.utils.progress import Progress
 
 @dataclass(frozen=True)
 class Task:
-    """One unit of work of a protocol.
+    """One experiment with one seed, to be run by a protocol.
 
     Attributes:
         table: the whole data set.
-        experiment: every setting; its seed is the unit's.
-        folder: where this unit leaves its runs.
-        shared: a folder that the units of all seeds share, for a search over settings.
+        experiment: every setting, and the seed.
+        folder: where the runs lie.
+        shared: a folder that all seeds share, for a search over settings.
         metrics: keys to compute.
+        similarity: of keys that do not say it: "cosine", or "euclidean" of raw vectors.
+        show_retrievals: whether to keep the nearest images of some queries.
         trials: settings that a search tries.
+        sampler: how a search proposes settings: "gp" (Gaussian process) or "tpe".
     """
 
     table: LabeledImages
@@ -37,21 +39,24 @@ class Task:
     folder: Path
     shared: Path
     metrics: tuple[str, ...] = ("recall_at_1", "map_at_r")
+    similarity: str = "cosine"
+    show_retrievals: bool = False
     trials: int = 50
+    sampler: str = "gp"
     device: str = "auto"
     progress: Progress = field(default_factory=Progress)
 
 
 @dataclass(frozen=True)
 class Score:
-    """What one unit measured.
+    """What a protocol measured.
 
     Attributes:
         metrics: key -> value; shares are 0-1.
         selected_on: what chose the epoch: "validation classes", or "test".
         kept: "start" where training never beat the untrained network, else "trained" or "finished".
-        seconds: of the whole unit.
-        curve: an entry an epoch: epoch, seconds since the start of training, metrics of what selects.
+        seconds: of everything.
+        curve: for each epoch its number, seconds since the start of training, steps, metrics of what selects.
         facts: anything else worth keeping, such as found settings.
     """
 
@@ -74,7 +79,7 @@ class Protocol:
     Attributes:
         about: one line for lists.
         selected_on: what chooses, as tables say it.
-        run: one unit.
+        run: the protocol itself.
     """
 
     about: str
@@ -90,7 +95,7 @@ def train_once(
     folder: Path | None = None,
     score_test: bool = True,
 ) -> FitResult:
-    """`fit` of a task, going on where an earlier, killed one stopped."""
+    """`fit` of a task, resuming a run that was interrupted."""
     out = folder or task.folder / "run"
     begun = RunDir(out).holds_run()
     if out.exists() and not begun:  # killed while the folder was being made
@@ -108,12 +113,13 @@ def train_once(
 
 
 def training_curve(folder: Path) -> list[dict[str, float]]:
-    """Epoch, seconds of training so far and the selecting metrics, from a run's log."""
+    """Epoch, seconds of training so far, steps and the selecting metrics, from a run's log."""
     points, elapsed = [], 0.0
-    for line in (folder / "log.jsonl").read_text().splitlines():
+    for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         if record["stage"] != "select":
             continue
         elapsed += record["seconds"]
-        points.append({"epoch": record["epoch"], "seconds": round(elapsed, 3), **record["validation"]})
+        facts = {"epoch": record["epoch"], "seconds": round(elapsed, 3), "steps": record.get("steps", 0)}
+        points.append(facts | record["validation"])
     return points

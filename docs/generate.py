@@ -1,0 +1,122 @@
+"""Writes the reference pages that come from the code: `make docs`. A test compares them with what is committed.
+
+docs/reference/command_line.md   every command with its arguments, options and example
+docs/reference/settings.md       every setting with its default
+docs/reference/python_api.md     what `import lookalike` offers
+"""
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import BaseModel
+
+import lookalike
+from lookalike.cli import app
+from lookalike.config.experiment import setting_facts
+
+REFERENCE = Path(__file__).parent / "reference"
+GENERATED = "<!-- Written by docs/generate.py; do not edit. -->\n\n"
+
+
+def pages() -> dict[str, str]:
+    """The text of each generated page, by file name."""
+    made = {"command_line.md": command_line(), "settings.md": settings(), "python_api.md": python_api()}
+    return {name: GENERATED + text for name, text in made.items()}
+
+
+def command_line() -> str:
+    """Every command: what it does, its arguments and options, and an example."""
+    root = typer.main.get_command(app)
+    blocks = [
+        "# Command line",
+        f"{root.help} Results go to standard output, progress to standard error. The exit code is 0 for success, "
+        "1 for a failure that is explained in one line, and 2 for a command that is wrong itself.",
+    ]
+    for name, command in _commands(root, "lookalike"):
+        blocks += [f"## {name}", _paragraphs(command.help), _parameters(command)]
+        example = (command.epilog or "").removeprefix("Example: ")
+        blocks += [f"```console\n$ {example}\n```"] if example else []
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    if hasattr(command, "commands"):
+        for child, inner in command.commands.items():
+            yield from _commands(inner, f"{name} {child}")
+    else:
+        yield name, command
+
+
+def _paragraphs(text: str | None) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text or "").split("\n\n"))
+
+
+def _parameters(command: Any) -> str:
+    rows = []
+    for parameter in command.params:
+        names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+        if parameter.param_type_name == "argument":
+            names = f"`{parameter.name.upper()}`"
+        shown = parameter.default not in (None, False, (), []) and not callable(parameter.default)
+        default = f"`{parameter.default}`" if shown else "required" if parameter.required else ""
+        rows.append(f"| {names} | {_cell(parameter.help)} | {default} |")
+    return "\n".join(["| argument or option | meaning | default |", "|---|---|---|", *rows]) if rows else ""
+
+
+def settings() -> str:
+    """Every setting of an experiment."""
+    rows = [f"| `{name}` | `{default}` | {_cell(text)} |" for name, default, text in setting_facts()]
+    return "\n".join(
+        [
+            "# Settings",
+            "",
+            "A setting is changed with `--set NAME=VALUE`, or in a YAML file given to `--config`. `None` means that "
+            "the value is chosen when the run starts, as the description says; `experiment.yaml` holds the chosen "
+            "values. `lookalike list losses` and [losses](losses.md) have the settings of each loss.",
+            "",
+            "| setting | default | meaning |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def python_api() -> str:
+    """Every public name with its signature and the first paragraph of its docstring."""
+    blocks = [
+        "# Python API",
+        "Everything here is imported from `lookalike` itself; the rest of the package is reached by its modules, whose "
+        "docstrings say what they hold.",
+    ]
+    for name in lookalike.__all__:
+        value = getattr(lookalike, name)
+        blocks.append(f"## {name}")
+        if inspect.isclass(value) or inspect.isfunction(value):
+            if not (inspect.isclass(value) and issubclass(value, Exception)):
+                blocks.append(f"```python\n{name}{_signature(value)}\n```")
+            blocks.append(_paragraphs(inspect.getdoc(value)).split("\n\n")[0])
+        else:
+            blocks.append(f"A table of {len(value)} entries: {', '.join(f'`{key}`' for key in value)}.")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _signature(value: Any) -> str:
+    if inspect.isclass(value) and issubclass(value, BaseModel):
+        return "(...)"  # its fields are on the page of settings
+    signature = inspect.signature(value)
+    bare = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=signature.empty))
+
+
+def _cell(text: str | None) -> str:
+    return " ".join((text or "").split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    REFERENCE.mkdir(exist_ok=True)
+    for file, text in pages().items():
+        (REFERENCE / file).write_text(text, encoding="utf-8")

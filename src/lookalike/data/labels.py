@@ -1,0 +1,52 @@
+"""Class names that may mean the same class: they differ by case, spaces, Unicode form, or as 7 and 07."""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from lookalike.data.dataset import LabeledImages, number_labels
+
+
+def label_key(name: str) -> str:
+    """What names that may mean the same class have in common."""
+    folded = " ".join(re.split(r"[\s_\-]+", unicodedata.normalize("NFKC", name).casefold().strip()))
+    number = re.fullmatch(r"0*(\d+)(\.0*)?", folded)
+    return number[1] if number else folded
+
+
+def similar_labels(names: Sequence[str]) -> list[list[str]]:
+    """Groups of class names with the same key, each of two or more."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        groups[label_key(name)].append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def notes_on_labels(names: Sequence[str]) -> list[str]:
+    """One note on class names that may mean the same class, or none."""
+    groups = similar_labels(names)
+    if not groups:
+        return []
+    first = " and ".join(f"'{name}'" for name in groups[0][:3])
+    return [
+        f"{len(groups):,} groups of class names differ only in case, spaces or zeros, such as {first}; if they mean "
+        "the same class, join them: lookalike data check DATA --join-labels --write joined.csv"
+    ]
+
+
+def join_labels(table: LabeledImages) -> LabeledImages:
+    """The table with each group of similar class names as one class, called as most of its images are."""
+    counts = table.class_counts()
+    name_of = dict(zip(table.class_names, table.class_names, strict=True))
+    number_of = {name: i for i, name in enumerate(table.class_names)}
+    for group in similar_labels(table.class_names):
+        common = max(group, key=lambda name: (counts[number_of[name]], name))
+        name_of |= dict.fromkeys(group, common)
+    labels, names = number_labels([name_of[table.class_names[i]] for i in table.labels.tolist()])
+    kept = np.array([number_of[name] for name in names], dtype=np.int64)
+    coarse = tuple(replace(level, parents=level.parents[kept]) for level in table.coarse)
+    return replace(table, labels=labels, class_names=names, coarse=coarse)

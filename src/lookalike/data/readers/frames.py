@@ -1,0 +1,221 @@
+"""Parses CSV, TSV, Parquet and JSON lines into columns of text, whatever dialect wrote them."""
+
+import codecs
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from lookalike.errors import DataError
+
+SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
+SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+DELIMITERS = ",;\t|"
+ENCODINGS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+Column = list[str | None]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A parsed table.
+
+    Attributes:
+        file: where it was read.
+        columns: text of each column, None where empty; without the columns of `nested`.
+        rows: number of each row in the file, counted from 1 after the header; blank rows are left out.
+        nested: names of columns that hold lists, objects or bytes.
+    """
+
+    file: Path
+    columns: dict[str, Column]
+    rows: list[int]
+    nested: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def find(self, *names: str) -> str | None:
+        """The first of `names` that is a column; the case of headers does not count."""
+        known = {name.casefold(): name for name in reversed(self.columns)}
+        return next((known[name] for name in names if name in known), None)
+
+
+def is_table(path: Path) -> bool:
+    """By the suffix."""
+    return path.suffix.lower() in SUFFIXES
+
+
+def read_frame(path: Path) -> Frame:
+    """The table in `path`; surrounding spaces of headers do not count.
+
+    Raises:
+        DataError: it cannot be parsed; the message names the row, or quotes the parser.
+    """
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".parquet":
+            return _read_parquet(path)
+        data = path.read_bytes()
+        if suffix in (".jsonl", ".ndjson"):
+            return _read_json_lines(path, _text(data))
+        return _read_csv(path, _text(data), "\t" if suffix == ".tsv" else None)
+    except DataError:
+        raise
+    except (pl.exceptions.PolarsError, OSError, ValueError, csv.Error, RecursionError) as error:
+        why = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DataError(
+            f"{path}: cannot be read as a table ({why}); expected the columns path,label"
+        ) from error
+
+
+def _text(data: bytes) -> str:
+    """Decoded by the byte order mark, else as UTF-8; other bytes are kept as surrogates, as in file names."""
+    if data.startswith(b"PK\x03\x04"):
+        raise ValueError("it is a spreadsheet or zip archive, whatever its suffix says; export it as CSV")
+    for mark, encoding in ENCODINGS:
+        if data.startswith(mark):
+            return data.decode(encoding)
+    if b"\0" in data[:4096]:
+        raise ValueError("it holds NUL bytes, as UTF-16 without a byte order mark does; save it as UTF-8")
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _read_csv(path: Path, text: str, delimiter: str | None) -> Frame:
+    announced = re.match(r"\s*\"?sep=(.)\"?\r?\n", text)  # Excel's own first line
+    if announced:
+        delimiter, text = announced[1], text[announced.end() :]
+    delimiter = delimiter or _delimiter(text)
+    lines = csv.reader(
+        io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=False
+    )
+    header = [name.strip() for name in next(lines, [])]
+    if not any(header):
+        raise ValueError("it is empty")
+    _refuse_twice(header)
+    columns: dict[str, Column] = {name: [] for name in header if name}
+    rows = []
+    for row, values in enumerate(lines, start=1):
+        if not any(value.strip() for value in values):
+            continue
+        if any(value.strip() for value in values[len(header) :]):
+            raise ValueError(f"row {row} has {len(values)} values, the header has {len(header)}")
+        rows.append(row)
+        for at, name in enumerate(header):
+            if name:
+                columns[name].append((values[at] or None) if at < len(values) else None)
+    return Frame(path, columns, rows)
+
+
+def _delimiter(text: str) -> str:
+    """The one that makes most columns out of the header."""
+    first = text.lstrip("\r\n").partition("\n")[0]
+    return max(DELIMITERS, key=lambda sign: (len(next(csv.reader([first], delimiter=sign), [])), sign == ","))
+
+
+def _refuse_twice(header: Sequence[str]) -> None:
+    named = [name for name in header if name]
+    twice = next((name for name in named if named.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"the column '{twice}' appears twice in the header")
+
+
+def _read_json_lines(path: Path, text: str) -> Frame:
+    objects = list(_objects(text))
+    names = list(dict.fromkeys(name for _, entry in objects for name in entry))
+    columns: dict[str, Column] = {}
+    nested = []
+    for name in names:
+        values = [entry.get(name) for _, entry in objects]
+        if any(isinstance(value, (list, dict)) for value in values):
+            nested.append(name)
+        else:
+            columns[name.strip()] = [_word(value) for value in values]
+    return Frame(path, columns, [row for row, _ in objects], tuple(nested))
+
+
+def _objects(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    for row, line in enumerate(text.splitlines() if "\n" not in text else text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"row {row} is not JSON: {error}") from error
+        if not isinstance(entry, dict):
+            raise ValueError(f"row {row} is not a JSON object with keys such as path and label")
+        yield row, entry
+
+
+def _word(value: Any) -> str | None:
+    """A scalar as text: 7.0 is `7`, NaN is nothing."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return None if math.isnan(value) else str(int(value)) if value.is_integer() else str(value)
+    return str(value)
+
+
+def _read_parquet(path: Path) -> Frame:
+    schema = pl.read_parquet_schema(path)
+    plain = [name for name, dtype in schema.items() if not dtype.is_nested() and not dtype.is_object()]
+    frame = pl.read_parquet(path, columns=plain) if plain else pl.DataFrame()
+    columns: dict[str, Column] = {}
+    nested = [name for name in schema if name not in plain]
+    for name in plain:
+        series = frame[name]
+        try:
+            if series.dtype.is_float():
+                columns[name.strip()] = [_word(value) for value in series.to_list()]
+            else:
+                columns[name.strip()] = [value or None for value in series.cast(pl.String).to_list()]
+        except pl.exceptions.PolarsError:
+            nested.append(name)  # bytes that are no text, durations, ...
+    return Frame(path, columns, list(range(1, frame.height + 1)), tuple(nested))
+
+
+def write_frame(columns: dict[str, list[str]], path: Path) -> None:
+    """Writes columns of text, as `read_frame` reads them back; the suffix chooses the format.
+
+    Raises:
+        DataError: names that are not UTF-8 into Parquet, which holds UTF-8 alone.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        try:
+            pl.DataFrame(columns).write_parquet(path)
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{path}: some names are not UTF-8, which Parquet cannot hold; write .csv or .jsonl"
+            ) from error
+        return
+    rows = zip(*columns.values(), strict=True)
+    with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as out:
+        if suffix in (".jsonl", ".ndjson"):
+            out.writelines(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)
+            return
+        sign = "\t" if suffix == ".tsv" else ","
+        out.write(sign.join(columns) + "\n")
+        out.writelines(sign.join(_quoted(value, sign) for value in row) + "\n" for row in rows)
+
+
+def _quoted(value: str, sign: str) -> str:
+    if value != value.strip() or any(mark in value for mark in (sign, '"', "\n", "\r")):
+        return '"' + value.replace('"', '""') + '"'
+    return value

@@ -1,0 +1,79 @@
+"""Finds the files that a table means: backslashes, missing suffixes, other folders, composed letters."""
+
+import os
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from lookalike.data.readers.files import images_below, missing_files
+from lookalike.errors import DataError
+
+
+def relative_to(root: Path, entry: str) -> str:
+    """A table's entry as a path below `root` where it lies there, else as given; always with `/`."""
+    whole = os.path.normpath(os.path.join(root.absolute(), entry))
+    home = os.path.join(os.path.normpath(root.absolute()), "")
+    return Path(whole[len(home) :] if whole.startswith(home) else entry).as_posix()
+
+
+def find_files(name: str, root: Path, entries: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Paths of the files that `entries` mean, and a note where that took more than reading them.
+
+    An entry that is not there is completed where exactly one image below `root` fits: with `/` for a backslash,
+    without surrounding spaces, with a suffix, in other case or other Unicode form, or in another folder.
+
+    Raises:
+        DataError: entries that no file, or more than one, fits.
+    """
+    paths = [relative_to(root, entry) for entry in entries]
+    missing = set(missing_files(root, paths))
+    if not missing:
+        return paths, ()
+    by_key = _index(images_below(root))
+    found = {path: _fitting(path, by_key) for path in missing}
+    bad = [path for path in paths if path in missing and len(found[path]) != 1]
+    if bad:
+        first, fits = bad[0], sorted(found[bad[0]])
+        hint = f"; it could be {fits[0]} or {fits[1]}" if fits else ""
+        backslash = "; write / instead of the backslash" if "\\" in first else ""
+        raise DataError(
+            f"{name}: {len(bad):,} of {len(paths):,} images are missing below {root}, first {first}{hint}{backslash}; "
+            "correct the column 'path': it is relative to the table's folder"
+        )
+    result = [min(found[path]) if path in missing else path for path in paths]
+    example = next(i for i, path in enumerate(paths) if path in missing)
+    note = (
+        f"{name}: {len(missing):,} of {len(paths):,} paths were completed to the one file that fits, "
+        f"such as {entries[example]} to {result[example]}"
+    )
+    return result, (note,)
+
+
+def _index(files: Sequence[str]) -> dict[str, set[str]]:
+    """Files by every tail of their path, with and without suffix."""
+    by_key: dict[str, set[str]] = defaultdict(set)
+    for file in files:
+        stem = file.rpartition(".")[0]
+        for tail in (*_tails(_key(file)), *_tails(_key(stem))):
+            by_key[tail].add(file)
+    return by_key
+
+
+def _fitting(entry: str, by_key: dict[str, set[str]]) -> set[str]:
+    """Files with the longest common tail."""
+    for tail in _tails(_key(entry.replace("\\", "/").strip())):
+        if tail in by_key:
+            return by_key[tail]
+    return set()
+
+
+def _key(path: str) -> str:
+    return unicodedata.normalize("NFC", path).casefold()
+
+
+def _tails(path: str) -> Iterator[str]:
+    """`a/b/c`, `b/c`, `c`."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    for start in range(len(parts)):
+        yield "/".join(parts[start:])

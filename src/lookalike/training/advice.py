@@ -1,0 +1,83 @@
+"""How good a result is and what to do next, in plain words: a pure function of a run's numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+FEW_IMAGES = 10
+FEW_CLASSES = 30
+NEARLY_ALL = 0.95
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What the advice depends on; metrics from 0 to 1.
+
+    Attributes:
+        curve: the validation metric after each epoch, the start first.
+        best_epoch: the epoch whose weights were kept; 0 where the start was.
+        classes, images: of training.
+        image_size, backbone_size: the input's side, and the side that the backbone was trained at; pixels.
+    """
+
+    recall_at_1: float
+    start_recall_at_1: float
+    curve: Sequence[float]
+    best_epoch: int
+    classes: int
+    images: int
+    image_size: int
+    backbone_size: int
+
+
+def in_words(facts: RunFacts) -> list[str]:
+    """Two or three sentences: how often the nearest image is right, what training did, and what to do next."""
+    return [_how_good(facts), *_what_training_did(facts), _what_next(facts)]
+
+
+def _how_good(facts: RunFacts) -> str:
+    now, before = (round(100 * value) for value in (facts.recall_at_1, facts.start_recall_at_1))
+    change = f"; {before} before training" if facts.best_epoch else ""
+    return (
+        f"For {now} of 100 images of classes that training never saw, the most similar image shows the same class"
+        f"{change}."
+    )
+
+
+def _what_training_did(facts: RunFacts) -> list[str]:
+    epochs = len(facts.curve) - 1
+    if epochs == 0:
+        return []
+    if facts.best_epoch == 0:
+        return ["Training did not beat the untrained start on the validation classes, so the start was kept."]
+    if _falls(facts):
+        return [
+            f"The validation classes were best after epoch {facts.best_epoch} of {epochs} and got worse after it."
+        ]
+    return []
+
+
+def _what_next(facts: RunFacts) -> str:
+    per_class = facts.images / max(1, facts.classes)
+    steps = []
+    if facts.recall_at_1 >= NEARLY_ALL:
+        steps.append(
+            "look at the remaining errors in the report, since some may be wrong labels or duplicate classes"
+        )
+    if facts.image_size < facts.backbone_size:
+        steps.append(f"show larger images (data.image_size={facts.backbone_size})")
+    if len(facts.curve) == 1:
+        steps.append("train (train.epochs, or --minutes)")
+    elif facts.best_epoch and not _falls(facts):
+        steps.append("train for longer (--minutes, or train.epochs): the last epoch was the best")
+    if facts.classes < FEW_CLASSES:
+        steps.append(f"add classes: {facts.classes} teach little about classes never seen")
+    if per_class < FEW_IMAGES:
+        steps.append(f"add images per class: there are {per_class:.0f}")
+    if not steps:
+        steps.append("add classes and images like the ones that are confused in the report")
+    return f"What is likely to help next, most first: {'; '.join(steps[:3])}."
+
+
+def _falls(facts: RunFacts) -> bool:
+    """Whether epochs after the best one were trained, so that more of them would not help."""
+    return facts.best_epoch < len(facts.curve) - 1

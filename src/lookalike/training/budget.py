@@ -1,0 +1,157 @@
+"""A time budget: from measured seconds per image and the number of images to settings that fit into the minutes.
+
+Settings form a ladder from quick to good. Each rung costs more than the one before it and was measured to be better
+(docs/explanation/what_was_tried.md), so the plan is the last rung whose estimate fits. Everything here is
+arithmetic; `costs` measures.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lookalike.config.schema import Mode
+
+HEADROOM = 0.95
+"""The share of the budget that an estimate may use; starting and writing files take the rest."""
+
+
+@dataclass(frozen=True)
+class PerImage:
+    """Seconds per image as a function of the input size: fixed + per_pixel * size * size."""
+
+    fixed: float
+    per_pixel: float
+
+    def __call__(self, size: int) -> float:
+        return self.fixed + self.per_pixel * size * size
+
+
+def through(first: tuple[int, float], second: tuple[int, float]) -> PerImage:
+    """The line through two measurements (size, seconds); neither part is below 0."""
+    (size, seconds), (larger, more) = sorted((first, second))
+    per_pixel = max(0.0, (more - seconds) / (larger**2 - size**2))
+    return PerImage(max(0.0, seconds - per_pixel * size**2), per_pixel)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds measured on this machine.
+
+    Attributes:
+        decode: reading, decoding and resizing one image.
+        frozen: the first stages of one image; nothing in mode finetune, everything in mode frozen.
+        forward: the other stages of one image.
+        step: the other stages of one image, forward and backward, with its share of the optimizer.
+        closed_form: one whitened projection, seconds in all.
+    """
+
+    decode: float
+    frozen: PerImage
+    forward: PerImage
+    step: PerImage
+    closed_form: float
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Images of each part."""
+
+    train: int
+    validation: int
+    test: int
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Settings that a budget decides; `epochs` 0 trains nothing."""
+
+    mode: Mode
+    image_size: int
+    epochs: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A rung with its estimated seconds by phase."""
+
+    rung: Rung
+    seconds: dict[str, float]
+
+    @property
+    def minutes(self) -> float:
+        """The estimate in all."""
+        return sum(self.seconds.values()) / 60
+
+
+def ladder(mode: Mode, *, backbone_size: int, short_side: int) -> list[Rung]:
+    """The rungs of a mode from quick to good: first larger images, then more epochs.
+
+    A network does best near the size that it was trained at, and enlarging images more than twice gains nothing.
+    """
+    most = min(backbone_size, max(32, round(2 * short_side / 32) * 32))
+    sizes = sorted({min(most, max(32, round(backbone_size * share / 7 / 32) * 32)) for share in (4, 5, 6, 7)})
+    untrained = [Rung("frozen", size, 0) for size in sizes]
+    if mode == "frozen":
+        return untrained
+    few, usual, many = EPOCHS[mode]
+    trained = [Rung(mode, size, few) for size in sizes[:-1]]
+    trained += [Rung(mode, size, usual) for size in sizes[-2:]]
+    return untrained + trained + [Rung(mode, sizes[-1], epochs) for epochs in many]
+
+
+EPOCHS: dict[Mode, tuple[int, int, tuple[int, ...]]] = {
+    "partial": (4, 6, (10, 16)),
+    "finetune": (4, 8, (12, 20)),
+}
+"""Epochs of small images, of large ones, and of the last rungs; fewer than four leave the loss far from its end."""
+
+
+def estimate(rung: Rung, costs: Costs, counts: Counts, *, views: int = 2) -> dict[str, float]:
+    """Seconds of each phase of a run.
+
+    Args:
+        views: how many views of an image an embedding averages.
+    """
+    size, known = rung.image_size, counts.train + counts.validation
+    forward, cached = costs.forward(size), costs.decode + costs.frozen(size)
+    once_more = costs.decode if rung.mode == "finetune" else 0.0  # nothing is cached: each pass decodes
+    passes = once_more + views * forward
+    if rung.mode == "frozen":
+        cached, passes = cached + forward, 0.0
+    phases = {
+        "first stages, cached": 0.0 if rung.mode == "finetune" else known * views * cached,
+        "start": counts.train * passes + counts.validation * passes + 2 * costs.closed_form,
+        "training": rung.epochs * counts.train * (once_more + costs.step(size)),
+        "validation": rung.epochs * counts.validation * passes,
+        "finish": (counts.train + counts.validation) * passes + costs.closed_form if rung.epochs else 0.0,
+        "test": counts.test * (costs.decode + views * (costs.frozen(size) + 2 * forward)),
+    }
+    return {phase: seconds for phase, seconds in phases.items() if seconds > 0}
+
+
+def plan_run(rungs: Sequence[Rung], costs: Costs, counts: Counts, *, minutes: float, views: int = 2) -> Plan:
+    """The last rung whose estimate fits into `minutes`; the quickest of all where none does."""
+    plans = [Plan(rung, estimate(rung, costs, counts, views=views)) for rung in rungs]
+    fitting = [plan for plan in plans if plan.minutes <= HEADROOM * minutes]
+    return fitting[-1] if fitting else min(plans, key=lambda plan: plan.minutes)
+
+
+def plan_lines(plan: Plan, doubled: Plan, *, minutes: float) -> str:
+    """The plan for people: settings, minutes of each phase, and what twice the time would change."""
+    phases = ", ".join(f"{phase} {seconds / 60:.1f}" for phase, seconds in plan.seconds.items())
+    lines = [
+        f"plan for {minutes:g} minutes: {_settings(plan.rung)}; about {plan.minutes:.1f} minutes ({phases})"
+    ]
+    if plan.minutes > minutes:
+        lines.append(
+            f"even the quickest settings take about {plan.minutes:.1f} minutes here; give more, or fewer images"
+        )
+    if doubled.rung == plan.rung:
+        lines.append("twice the time would change nothing")
+    else:
+        lines.append(f"twice the time: {_settings(doubled.rung)}; about {doubled.minutes:.1f} minutes")
+    return "\n".join(lines)
+
+
+def _settings(rung: Rung) -> str:
+    what = f"mode {rung.mode} at {rung.image_size} px"
+    return f"{what}, {rung.epochs} epochs" if rung.epochs else f"{what}, nothing trained"

@@ -1,0 +1,110 @@
+"""Seconds per image of the parts of a run, measured on this machine with a few of its own images.
+
+Each number is the quickest of a few repetitions after one to warm up, so that a machine that is busy for a moment is
+not taken for a slow one. It takes a few seconds in all.
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lookalike.config.experiment import Experiment
+from lookalike.config.schema import Mode
+from lookalike.data.dataset import LabeledImages
+from lookalike.data.image_dataset import ImageDataset
+from lookalike.data.transforms import eval_transform
+from lookalike.models.batch_norm import freeze_batch_norm
+from lookalike.models.embedder import Embedder, build_embedder
+from lookalike.models.fuse import fuse_for_inference
+from lookalike.models.whitening import whitened
+from lookalike.training.budget import Costs, through
+from lookalike.training.trainable import TrainablePart
+
+IMAGES = 16
+"""Images of a measured batch; the cost of one image hardly depends on it from here on."""
+WIDTH = 512
+"""Width of the measured closed form; its cost grows with the third power of the width."""
+
+
+def measure_costs(
+    experiment: Experiment, mode: Mode, table: LabeledImages, sizes: tuple[int, int], device: torch.device
+) -> Costs:
+    """Seconds per image with the network of `experiment`, at two input sizes."""
+    model = experiment.model
+    embedder = build_embedder(
+        model.backbone, weights="none", pooling=model.pooling, embedding_dim=WIDTH, size=max(sizes)
+    ).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    frozen_stages = 0
+    if mode == "partial":
+        frozen_stages = experiment.train.frozen_stages or embedder.default_frozen_stages()
+    found = [_at_size(embedder, mode, frozen_stages, size, device) for size in sizes]
+    frozen, forward, step = (
+        through((sizes[0], one), (sizes[1], other)) for one, other in zip(*found, strict=True)
+    )
+    cubed = (embedder.pooled_dim / WIDTH) ** 3
+    return Costs(_decoding(embedder, table), frozen, forward, step, cubed * _closed_form())
+
+
+def _at_size(
+    embedder: Embedder, mode: Mode, frozen_stages: int, size: int, device: torch.device
+) -> tuple[float, float, float]:
+    """Seconds per image of the first stages, of the others forward, and of the others with a backward."""
+    images = torch.randint(0, 256, (IMAGES, 3, size, size), dtype=torch.uint8, device=device)
+    fast = fuse_for_inference(embedder)
+    with torch.inference_mode():
+        if mode == "finetune":
+            frozen, inputs = 0.0, images
+        else:
+            cut = frozen_stages if mode == "partial" else len(fast.stages or [])
+            first = fast.frozen_part(cut) if fast.stages else fast.feature_maps
+            frozen, inputs = _seconds(lambda: first(images), device), first(images)
+        part = TrainablePart(fast, "finetune" if mode == "finetune" else "partial", frozen_stages)
+        forward = 0.0 if mode == "frozen" else _seconds(lambda: part.embed(inputs), device)
+    if mode == "frozen":
+        return frozen / IMAGES, 0.0, 0.0
+    trained = TrainablePart(embedder.train(), mode, frozen_stages)
+    freeze_batch_norm(embedder, affine_trained=True)
+    inputs = inputs.clone()  # out of inference mode
+    step = _seconds(lambda: _backward(trained, inputs), device)
+    embedder.eval()
+    return frozen / IMAGES, forward / IMAGES, step / IMAGES
+
+
+def _backward(part: TrainablePart, inputs: Tensor) -> None:
+    part.embed(inputs).square().sum().backward()  # type: ignore[no-untyped-call]
+    for parameter in part.embedder.parameters():
+        parameter.grad = None
+
+
+def _decoding(embedder: Embedder, table: LabeledImages) -> float:
+    """Of images spread over the table, the middle one: one large photo among thumbnails decides nothing."""
+    dataset = ImageDataset(table, eval_transform(embedder.preprocessing))
+    seconds = []
+    for row in np.linspace(0, len(table) - 1, num=min(len(table), IMAGES)).astype(int):
+        began = time.perf_counter()
+        dataset[int(row)]
+        seconds.append(time.perf_counter() - began)
+    return float(np.median(seconds))
+
+
+def _closed_form() -> float:
+    draws = torch.Generator().manual_seed(0)
+    features = torch.randn(2 * WIDTH, WIDTH, generator=draws)
+    labels = torch.arange(2 * WIDTH) % 8
+    return _seconds(lambda: whitened(features, labels, 8), torch.device("cpu"))
+
+
+def _seconds(call: Callable[[], object], device: torch.device, repetitions: int = 3) -> float:
+    """The quickest of a few calls, after one that warms up."""
+    best = float("inf")
+    for repetition in range(repetitions + 1):
+        began = time.perf_counter()
+        call()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        if repetition:
+            best = min(best, time.perf_counter() - began)
+    return best

@@ -1,0 +1,65 @@
+"""How many views of an image an embedding averages: what the validation classes decide before training starts.
+
+Averaging an image with its mirror image doubles the time to embed, so it must gain: on the validation classes,
+with the start's projection, by more than one standard error. It is never considered where `data.flip` says that a
+mirrored image shows something else.
+"""
+
+from torch import Tensor
+
+from lookalike.evaluation import Interval, paired_difference
+from lookalike.training.context import RunContext
+from lookalike.training.evaluate_run import score
+from lookalike.training.inputs import Inputs
+from lookalike.training.setup import init_projection, pooled_by_view
+from lookalike.training.trainable import TrainablePart
+
+ONE_ERROR = 0.683
+"""How much of a normal distribution lies within one standard error."""
+
+
+def choose_views(
+    context: RunContext, trainable: TrainablePart, inputs: Inputs, held_inputs: Inputs
+) -> Tensor:
+    """Sets the embedder's views and the experiment's `model.views`; returns the pooled vectors of `inputs`.
+
+    The projection is that of `trainable` where training goes on from a run, and else left as the start of one view.
+    """
+    embedder, experiment = trainable.embedder, context.experiment
+    views = experiment.model.views or (2 if experiment.data.flip else 1)
+    pooled = pooled_by_view(context, trainable, inputs, views)
+    if experiment.model.views is None and views == 2:
+        held = pooled_by_view(context, trainable, held_inputs, views)
+        if context.start_from is None:
+            init_projection(context, embedder, experiment.model.start, pooled[0], inputs.labels)
+        one, both = (
+            score(
+                held_inputs.table, embedder.project(vectors.to(context.fabric.device)).detach().cpu().numpy()
+            )
+            for vectors in (held[0], _mean(held))
+        )
+        metric = experiment.train.metric
+        columns = one.per_query[metric], both.per_query[metric]
+        gain = paired_difference(metric, *columns, one.labels, confidence=ONE_ERROR).difference
+        views = 2 if gain.low > 0 else 1
+        context.progress.say(views_line(metric, views, gain))
+    embedder.set_views(views)
+    if context.is_main_process:  # a resumed run, or one with the same settings, does not choose again
+        context.run_dir.save_experiment(experiment.override([f"model.views={views}"]))
+    return _mean(pooled[:views])
+
+
+def views_line(metric: str, views: int, gain: Interval) -> str:
+    """What was chosen and why."""
+    told = {
+        1: "so each image is embedded alone",
+        2: "so embeddings average both; embedding takes twice the time (`lookalike embed --views 1` saves it)",
+    }
+    return (
+        f"mirror images add {100 * gain.low:+.1f} to {100 * gain.high:+.1f} to the start's validation {metric}, "
+        f"{told[views]}"
+    )
+
+
+def _mean(vectors: list[Tensor]) -> Tensor:
+    return vectors[0] if len(vectors) == 1 else sum(vectors[1:], vectors[0]) / len(vectors)

@@ -1,0 +1,55 @@
+"""What a run says of its result in plain words."""
+
+from dataclasses import replace
+
+import pytest
+
+from lookalike.training.advice import RunFacts, in_words
+
+GOOD = RunFacts(
+    recall_at_1=0.8279,
+    start_recall_at_1=0.6023,
+    curve=[0.258, 0.35, 0.42, 0.47],
+    best_epoch=3,
+    classes=83,
+    images=6802,
+    image_size=192,
+    backbone_size=224,
+)
+
+
+def test_a_run_whose_last_epoch_was_best():
+    assert in_words(GOOD) == [
+        "For 83 of 100 images of classes that training never saw, the most similar image shows the same class; 60 "
+        "before training.",
+        "What is likely to help next, most first: show larger images (data.image_size=224); train for longer "
+        "(--minutes, or train.epochs): the last epoch was the best.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "not_said"),
+    [
+        ({"best_epoch": 2}, "best after epoch 2 of 3 and got worse", "train for longer"),
+        ({"best_epoch": 0}, "did not beat the untrained start", "train for longer"),
+        ({"curve": [0.3], "best_epoch": 0}, "train (train.epochs, or --minutes)", "before training"),
+        ({"classes": 12}, "add classes: 12", "add images per class"),
+        ({"images": 332}, "add images per class: there are 4", "add classes"),
+        ({"recall_at_1": 0.97}, "wrong labels", "add classes"),
+        ({"image_size": 224}, "train for longer", "larger images"),
+        ({"image_size": 224, "best_epoch": 1}, "confused in the report", "larger images"),
+    ],
+)
+def test_what_limits_a_run_is_said(change, said, not_said):
+    text = " ".join(in_words(replace(GOOD, **change)))
+    assert said in text
+    assert not_said not in text
+
+
+@pytest.mark.parametrize("best_epoch", [0, 1, 2, 3])
+@pytest.mark.parametrize("classes", [2, 1000])
+@pytest.mark.parametrize("images", [6, 100_000])
+def test_two_or_three_sentences_whatever_the_run(best_epoch, classes, images):
+    sentences = in_words(replace(GOOD, best_epoch=best_epoch, classes=classes, images=images))
+    assert 2 <= len(sentences) <= 3
+    assert all(sentence.endswith(".") for sentence in sentences)

@@ -1,0 +1,112 @@
+"""The plan for a time budget, by hand."""
+
+import pytest
+
+from lookalike.training.budget import (
+    Costs,
+    Counts,
+    PerImage,
+    Plan,
+    Rung,
+    estimate,
+    ladder,
+    plan_lines,
+    plan_run,
+    through,
+)
+
+ONE_PIXEL = PerImage(0.0, 1e-6)
+COSTS = Costs(decode=0.001, frozen=ONE_PIXEL, forward=ONE_PIXEL, step=PerImage(0.002, 1e-6), closed_form=5.0)
+COUNTS = Counts(train=800, validation=200, test=500)
+
+
+def test_two_measurements_give_a_line_in_the_number_of_pixels():
+    cost = through((100, 0.03), (200, 0.06))
+    assert cost(100) == pytest.approx(0.03)
+    assert cost(200) == pytest.approx(0.06)
+    assert cost.fixed == pytest.approx(0.02)
+    assert cost(300) == pytest.approx(0.02 + 9 * 0.01)
+
+
+def test_measurements_that_fall_with_the_size_give_no_negative_cost():
+    cost = through((100, 0.05), (200, 0.03))
+    assert cost.per_pixel == 0
+    assert cost(32) == pytest.approx(0.03) or cost(32) == pytest.approx(0.05)
+    steep = through((100, 0.0), (200, 0.03))
+    assert steep.fixed == 0
+
+
+def test_phases_of_partial_training_by_hand():
+    # at 100 px: first stages 0.01 s, others forward 0.01 s, a training step 0.012 s per image; two views
+    seconds = estimate(Rung("partial", 100, 6), COSTS, COUNTS)
+    assert seconds == pytest.approx(
+        {
+            "first stages, cached": 1000 * 2 * 0.011,
+            "start": 1000 * 2 * 0.01 + 10,
+            "training": 6 * 800 * 0.012,
+            "validation": 6 * 200 * 2 * 0.01,
+            "finish": 1000 * 2 * 0.01 + 5,
+            "test": 500 * (0.001 + 2 * 0.03),
+        }
+    )
+
+
+def test_phases_of_mode_frozen_without_training():
+    seconds = estimate(Rung("frozen", 100, 0), COSTS, COUNTS, views=1)
+    assert set(seconds) == {"first stages, cached", "start", "test"}
+    assert seconds["first stages, cached"] == pytest.approx(1000 * 0.021)
+    assert seconds["start"] == pytest.approx(10)
+
+
+def test_finetuning_decodes_in_every_pass_and_caches_nothing():
+    seconds = estimate(Rung("finetune", 100, 2), COSTS, COUNTS, views=1)
+    assert "first stages, cached" not in seconds
+    assert seconds["training"] == pytest.approx(2 * 800 * 0.013)
+    assert seconds["validation"] == pytest.approx(2 * 200 * 0.011)
+
+
+@pytest.mark.parametrize("mode", ["frozen", "partial", "finetune"])
+@pytest.mark.parametrize(("backbone_size", "short_side"), [(224, 112), (224, 60), (224, 4000), (64, 20)])
+def test_every_rung_costs_more_than_the_one_before(mode, backbone_size, short_side):
+    rungs = ladder(mode, backbone_size=backbone_size, short_side=short_side)
+    costs = [
+        (rung.epochs > 0, sum(estimate(rung, COSTS, COUNTS).values()))
+        for rung in rungs
+        if rung.mode == rungs[-1].mode
+    ]
+    assert costs == sorted(costs)
+    assert len(rungs) == len(set(rungs))
+    assert max(rung.image_size for rung in rungs) <= min(backbone_size, max(32, 2 * short_side + 16))
+
+
+def test_sizes_go_from_four_sevenths_of_the_backbones_own_to_all_of_it():
+    rungs = ladder("partial", backbone_size=224, short_side=112)
+    assert [rung.image_size for rung in rungs if rung.mode == "frozen"] == [128, 160, 192, 224]
+    assert rungs[-1] == Rung("partial", 224, 16)
+
+
+RUNGS = [Rung("frozen", 100, 0), Rung("partial", 100, 4), Rung("partial", 200, 6)]
+
+
+@pytest.mark.parametrize(("minutes", "chosen"), [(0.1, 0), (1.5, 0), (3, 1), (13, 2), (1e9, 2)])
+def test_the_last_rung_that_fits_is_chosen_and_else_the_quickest(minutes, chosen):
+    assert plan_run(RUNGS, COSTS, COUNTS, minutes=minutes).rung == RUNGS[chosen]
+
+
+@pytest.mark.parametrize("factor", [1.5, 2, 4])
+def test_more_time_never_gives_an_earlier_rung(factor):
+    for tenths in range(1, 100):
+        less, more = (plan_run(RUNGS, COSTS, COUNTS, minutes=tenths / 10 * by).rung for by in (1, factor))
+        assert RUNGS.index(more) >= RUNGS.index(less)
+
+
+def test_the_plan_says_what_it_takes_and_what_twice_the_time_would_change():
+    plan = Plan(Rung("partial", 192, 6), {"first stages, cached": 90.0, "training": 240.0})
+    doubled = Plan(Rung("partial", 224, 10), {"training": 660.0})
+    assert plan_lines(plan, doubled, minutes=6) == (
+        "plan for 6 minutes: mode partial at 192 px, 6 epochs; about 5.5 minutes (first stages, cached 1.5, "
+        "training 4.0)\n"
+        "twice the time: mode partial at 224 px, 10 epochs; about 11.0 minutes"
+    )
+    assert plan_lines(plan, plan, minutes=6).endswith("twice the time would change nothing")
+    assert "even the quickest settings take about 5.5 minutes" in plan_lines(plan, plan, minutes=2)
