@@ -9,6 +9,7 @@ import sys
 import typer
 
 from lookalike.cli import (
+    calibrate,
     compare,
     data,
     doctor,
@@ -39,6 +40,7 @@ evaluate.add(app)
 embed.add(app)
 index.add(app)
 search.add(app)
+calibrate.add(app)
 listing.add(app)
 show.add(app)
 metrics.add(app)

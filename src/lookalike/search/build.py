@@ -21,6 +21,7 @@ from lookalike.data.screen import ON_BAD_FILE
 from lookalike.errors import ArgumentError, DataError
 from lookalike.models.checkpoint import load_model, save_model
 from lookalike.models.embedder import Embedder
+from lookalike.search.calibrate import stored_threshold
 from lookalike.search.catalog import IndexedFile, StoredFile, box_of, with_box
 from lookalike.search.columns import TableColumns, read_columns
 from lookalike.search.encoder import BATCH, ImageEncoder
@@ -135,6 +136,9 @@ def build_index(
             update.finish()
         update.report.notes += [note for note in table.notes if "columns that are not used" not in note]
         index.engine.save()
+        threshold = stored_threshold(run, encoder.fingerprint)
+        if threshold is not None and threshold != index.facts.threshold:
+            index.set_facts(threshold=threshold)
         update.report.images = len(index)
     return update.report
 
