@@ -19,6 +19,7 @@ from lookalike.cli import (
     listing,
     metrics,
     search,
+    serve,
     show,
     study,
     train,
@@ -41,6 +42,7 @@ embed.add(app)
 index.add(app)
 search.add(app)
 calibrate.add(app)
+serve.add(app)
 listing.add(app)
 show.add(app)
 metrics.add(app)

@@ -85,7 +85,7 @@ class IndexReport:
             lines.append(f"... and {len(self.bad) - _NAMED} more")
         if self.missing:
             lines.append(f"{self.missing} files are not there now; their entries stay (--prune removes them)")
-        return "\n".join(lines)
+        return "\n".join(lines).encode("utf-8", "replace").decode("utf-8")  # names need not be UTF-8
 
 
 def build_index(
