@@ -15,6 +15,7 @@ import typer
 
 from lookalike.cli import (
     cache,
+    calibrate,
     compare,
     data,
     doctor,
@@ -26,6 +27,7 @@ from lookalike.cli import (
     metrics,
     push,
     search,
+    serve,
     show,
     study,
     train,
@@ -66,6 +68,8 @@ export.add(app)
 push.add(app)
 index.add(app)
 search.add(app)
+calibrate.add(app)
+serve.add(app)
 listing.add(app)
 show.add(app)
 metrics.add(app)
