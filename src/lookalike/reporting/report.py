@@ -94,7 +94,7 @@ def _thumbnail(file: Path) -> str:
 
 
 def _history(folder: RunDir) -> list[dict[str, Any]]:
-    lines = (folder.path / "log.jsonl").read_text().splitlines()
+    lines = (folder.path / "log.jsonl").read_text(encoding="utf-8").splitlines()
     return [record for record in map(json.loads, lines) if record["stage"] == "select"]
 
 
