@@ -23,6 +23,7 @@ from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.read import read
 from lookalike.data.splits import Split
+from lookalike.training.checks import check_run
 from lookalike.training.context import RunContext
 from lookalike.training.data_facts import check_same_data, data_facts, save_image_hashes
 from lookalike.training.evaluate_run import score
@@ -30,7 +31,7 @@ from lookalike.training.final_test import embed_test_images
 from lookalike.training.inputs import build_cache
 from lookalike.training.run_dir import RunDir
 from lookalike.training.selection import refit, select
-from lookalike.training.setup import build_network, check_loss, launch, resolve_experiment, save_best_model
+from lookalike.training.setup import build_network, launch, resolve_experiment, save_best_model
 from lookalike.training.summary import build_result, describe_plan
 from lookalike.training.trainable import TrainablePart
 from lookalike.utils.device import pick_device
@@ -104,13 +105,13 @@ def fit(
     if Processes.all().rank > 0:
         progress = Progress()  # only the main process reports
     context = RunContext(experiment, split, run_dir, fabric, progress, start_from)
-    check_loss(experiment, split)
+    warnings = check_run(context)
     network = build_network(context)
     with run_dir.locked() if context.is_main_process else nullcontext():
         if context.is_main_process:
             _open_run(context, facts, resume=resume, overwrite=overwrite)
         context.processes.barrier(patient=True)
-        progress.say(describe_plan(context))
+        progress.say("\n".join([describe_plan(context), *warnings]))
         return _run(context, network, score_test=score_test)
 
 

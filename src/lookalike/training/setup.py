@@ -48,7 +48,12 @@ def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
         strategy=DDPStrategy(timeout=timedelta(seconds=PATIENCE)) if many else "auto",
         precision=precision,
     )
+    if (
+        not torch.cuda.is_available()
+    ):  # set by Lightning's import; each optimizer step would load the driver, 0.3 ms
+        os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
     if many:
+        os.environ["LOCAL_WORLD_SIZE"] = str(here)  # `available_cpus` divides by it
         fabric.launch()
         use_short_timeouts()
     return fabric
@@ -229,16 +234,6 @@ def _given_parents(wanted: str, coarse: tuple[CoarseLevel, ...]) -> list[Any]:
             "or leave the setting out"
         )
     return [np.unique(parents, return_inverse=True)[1] for parents in levels]
-
-
-def check_loss(experiment: Experiment, split: Split) -> None:
-    """Builds the loss once, in few dimensions, so that a setting it refuses is refused before anything is written.
-
-    Raises:
-        ArgumentError, DataError: the loss cannot be built.
-    """
-    train, generator = split.train, torch.Generator()
-    build_loss(experiment, train.num_classes, 8, channels=8, generator=generator, coarse=train.coarse)
 
 
 def build_batch_sampler(context: RunContext, labels: Tensor) -> Batches:
