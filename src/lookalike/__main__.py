@@ -26,7 +26,7 @@ def _keep_freed_memory() -> None:
     """Lets the C library reuse large blocks instead of returning each to the system.
 
     On a CPU every activation would otherwise be mapped and zeroed anew; reusing them embeds half as many
-    images again in the same time (docs/performance.md). Elsewhere than on glibc nothing happens.
+    images again in the same time (docs/benchmarks/README.md). Elsewhere than on glibc nothing happens.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
