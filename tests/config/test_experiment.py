@@ -242,8 +242,11 @@ def test_files_of_another_version_are_refused(version, tmp_path):
         "data.crop_scale=[0, 1]",
         "data.crop_scale=[0.5, 2]",
         "data.crop_ratio=[2, 1]",
-    ]
-    + ["seed=-1", "train.head_lr=.inf", "train.lr=.nan", "train.schedule.metric=nmi"],
+        "seed=-1",
+        "train.head_lr=.inf",
+        "train.lr=.nan",
+        "train.schedule.metric=nmi",
+    ],
 )
 def test_values_that_would_fail_later_are_refused_at_once(assignment):
     with pytest.raises(ArgumentError, match=assignment.partition("=")[0]):
