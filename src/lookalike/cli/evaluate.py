@@ -5,7 +5,16 @@ from typing import Annotated, Any
 
 import typer
 
-from lookalike.cli.common import Device, Json, Quiet, make_progress, metric_rows, print_json, print_rows
+from lookalike.cli.common import (
+    Device,
+    IgnoreLabel,
+    Json,
+    Quiet,
+    make_progress,
+    metric_rows,
+    print_json,
+    print_rows,
+)
 
 Run = Annotated[Path | None, typer.Argument(help="A run directory; leave it out with --embeddings.")]
 Data = Annotated[str | None, typer.Argument(help="Images to evaluate on; default: the run's test classes.")]
@@ -20,9 +29,6 @@ Ks = Annotated[str | None, typer.Option(help="The K of Recall@K, separated by co
 Similarity = Annotated[str, typer.Option(help="cosine, dot or euclidean.")]
 NoMatch = Annotated[
     str, typer.Option(help="Queries without a match in the gallery: exclude from the mean, or count as miss.")
-]
-IgnoreLabel = Annotated[
-    int | None, typer.Option(help="Leave out the rows with this label (junk, often -1), and count them.")
 ]
 Save = Annotated[
     Path | None, typer.Option(help="Also write FILE.json and FILE.npz, which `lookalike compare` reads.")
@@ -58,7 +64,7 @@ def evaluate(
     options: dict[str, Any] = {
         "similarity": similarity,
         "no_match": no_match,
-        "ignore_label": ignore_label,
+        "ignore_labels": ignore_label or (),
         "clustering": clustering,
     }
     if ks is not None:

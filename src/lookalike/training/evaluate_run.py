@@ -3,6 +3,7 @@
 `score` is used by training, by `evaluate RUN` and by the report, so their numbers agree by construction.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ def evaluate_run(
     *,
     device: str = "auto",
     progress: Progress | None = None,
+    ignore_labels: Collection[str] = (),
     **options: Any,
 ) -> RetrievalResult:
     """Scores a run's model.
@@ -54,7 +56,7 @@ def evaluate_run(
     """
     embedder, config = load_model(folder.path)
     facts, experiment = folder.read_json("data.json"), folder.experiment()
-    table = read(data if data is not None else _own_data(facts))
+    table = read(data if data is not None else _own_data(facts), ignore_labels=ignore_labels)
     own = table.digest() == facts["digest"]
     if data is None and not own:
         raise DataError(
