@@ -7,9 +7,9 @@ of `classes` classes, uses every sample in an epoch, and is a batch sampler like
 """
 
 import torch
-from toy_data import INPUTS, toy_data
 from torch import nn
 from torch.utils.data import DataLoader
+from toy_data import INPUTS, toy_data
 
 from lookalike import LOSSES, evaluate
 from lookalike.data.samplers import BalancedBatches

@@ -10,8 +10,8 @@ loss inside the model, its proxies are saved with it; the optimizer is ours, for
 import tempfile
 
 import torch
-from toy_data import INPUTS, toy_data
 from torch import Tensor, nn
+from toy_data import INPUTS, toy_data
 from transformers import Trainer, TrainingArguments
 
 from lookalike import ProxyAnchor, evaluate

@@ -9,9 +9,9 @@ in checkpoints, and need a learning rate of their own.
 
 import pytorch_lightning as pl
 import torch
-from toy_data import INPUTS, toy_data
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
+from toy_data import INPUTS, toy_data
 
 from lookalike import ProxyAnchor, evaluate
 

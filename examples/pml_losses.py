@@ -9,9 +9,9 @@ and computed in float32, and batches in which a miner finds nothing are counted.
 import torch
 from pytorch_metric_learning.losses import CircleLoss, SupConLoss
 from pytorch_metric_learning.miners import BatchEasyHardMiner
-from toy_data import INPUTS, toy_data
 from torch import nn
 from torch.utils.data import DataLoader
+from toy_data import INPUTS, toy_data
 
 from lookalike import ProxyAnchor, evaluate
 from lookalike.losses import FromPML, MetricLoss

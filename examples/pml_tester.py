@@ -8,8 +8,8 @@ The tester embeds a dataset and hands embeddings and labels to an accuracy calcu
 
 import torch
 from pytorch_metric_learning.testers import GlobalEmbeddingSpaceTester
-from toy_data import INPUTS, toy_data
 from torch import Tensor, nn
+from toy_data import INPUTS, toy_data
 
 from lookalike import evaluate
 

@@ -3,8 +3,8 @@
     python examples/tour.py [DATA] [OUT]
 
 DATA is anything that `lookalike.read` takes: a folder with one folder of images per class, a table, an archive,
-or the built-in drawn characters `glyphs`. The settings below make it a matter of seconds; leave them out for
-real training.
+or the built-in drawn characters `glyphs`, which take about a minute. Leave out the settings below for real
+training.
 """
 
 import sys
@@ -37,7 +37,9 @@ def main(data: str, out: Path) -> None:
     test = experiment.split(table).test
     embeddings = lookalike.embed(model, test)
     result = lookalike.evaluate(embeddings.matrix, embeddings.labels)
-    print(f"recall@1 {result.recall_at_1:.3f}, MAP@R {result.map_at_r:.3f} on {len(set(test.labels))} new classes")
+    print(
+        f"recall@1 {result.recall_at_1:.3f}, MAP@R {result.map_at_r:.3f} on {len(set(test.labels))} new classes"
+    )
 
     # 4. An index of images, and the images most similar to one of them.
     print(build_index(out / "run", data, out / "index"))

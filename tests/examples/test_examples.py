@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lookalike.data.glyphs import distinct_characters, images_of
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(file.stem for file in EXAMPLES.glob("*.py") if file.stem not in ("tour", "toy_data"))
 NEEDS = {"lightning_module": "pytorch_lightning", "hugging_face_trainer": "transformers"}
@@ -31,9 +33,19 @@ def test_the_script_runs_and_learns(script):
     assert min(recalls) > 0.5  # chance is 0.1
 
 
-def test_the_tour_reads_trains_measures_indexes_and_searches(tmp_path):
-    output = run("tour", "glyphs", str(tmp_path))
+@pytest.fixture
+def few_glyphs(tmp_path):
+    """Eight drawings each of twenty characters, as a folder of class folders."""
+    for character in distinct_characters()[:20]:
+        folder = tmp_path / "glyphs" / character.name
+        folder.mkdir(parents=True)
+        for number, image in enumerate(images_of(character, 0, 8)):
+            image.save(folder / f"{number}.png")
+    return tmp_path / "glyphs"
+
+
+def test_the_tour_reads_trains_measures_indexes_and_searches(few_glyphs, tmp_path):
+    output = run("tour", str(few_glyphs), str(tmp_path / "tour"))
     assert float(re.search(r"recall@1 ([01]\.\d+)", output)[1]) > 0.3
-    assert (tmp_path / "run" / "result.json").is_file()
-    assert (tmp_path / "index").is_dir()
-    assert output.splitlines()[-1].strip()
+    assert (tmp_path / "tour" / "run" / "result.json").is_file()
+    assert re.search(r"most similar to .*\n  0\.\d+ ", output)
