@@ -3,6 +3,7 @@
 docs/reference/command_line.md   every command with its arguments, options and example
 docs/reference/settings.md       every setting with its default
 docs/reference/python_api.md     what `import lookalike` offers
+docs/reference/metrics.md        the table and the entries of all metrics; the rest of the page is written by hand
 """
 
 import inspect
@@ -16,6 +17,7 @@ from pydantic import BaseModel
 import lookalike
 from lookalike.cli import app
 from lookalike.config.experiment import setting_facts
+from lookalike.evaluation.glossary import reference_sections, reference_table
 
 REFERENCE = Path(__file__).parent / "reference"
 GENERATED = "<!-- Written by docs/generate.py; do not edit. -->\n\n"
@@ -24,7 +26,16 @@ GENERATED = "<!-- Written by docs/generate.py; do not edit. -->\n\n"
 def pages() -> dict[str, str]:
     """The text of each generated page, by file name."""
     made = {"command_line.md": command_line(), "settings.md": settings(), "python_api.md": python_api()}
-    return {name: GENERATED + text for name, text in made.items()}
+    return {name: GENERATED + text for name, text in made.items()} | {"metrics.md": metrics()}
+
+
+def metrics() -> str:
+    """The page of metrics, with what METRICS holds between its marks."""
+    text = (REFERENCE / "metrics.md").read_text(encoding="utf-8")
+    for name, part in (("table", reference_table()), ("entries", reference_sections())):
+        before, _, rest = text.partition(f"<!-- {name} -->")
+        text = f"{before}<!-- {name} -->\n\n{part}\n\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
+    return text
 
 
 def command_line() -> str:

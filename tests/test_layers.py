@@ -24,12 +24,18 @@ ALLOWED = {("evaluation", "ranking")}
 
 ONLY_IN = {
     "timm": {"models", "export"},
-    "PIL": {"data.image_io", "data.image_color", "data.glyphs"},
+    "PIL": {"data.image_io", "data.image_bytes", "data.image_color", "data.glyphs"},
     "typer": {"cli"},
     "rich": {"utils.progress", "cli"},
     "matplotlib": {"reporting", "data.glyphs", "studies.figure"},
     "sklearn": {"evaluation", "losses"},
-    "faiss": {"evaluation.clustering", "search.engines"},
+    "faiss": {"evaluation.clustering", "search.engines.faiss"},
+    "sqlite3": {"search.catalog"},
+    "psycopg": {"search.engines.pgvector"},
+    "pymilvus": {"search.engines.milvus"},
+    "fastapi": {"serve"},
+    "starlette": {"serve"},
+    "uvicorn": {"serve"},
     "optuna": {"studies.protocols.hyperparameter_search"},
 }
 """Packages that only these modules may import."""

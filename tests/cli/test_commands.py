@@ -90,7 +90,7 @@ def test_embed_and_evaluate_files_agree(lookalike, trained, desk):
 def test_index_finds_an_image_itself_first_and_refuses_another_model(lookalike, trained, desk):
     assert lookalike("index", "runs/photos", "photos", "--out", "p.index", "--quiet").code == 0
     done = lookalike("search", "p.index", "photos/3/2.png", "-k", "3", "--json", "--html", "hits.html")
-    hits = json.loads(done.out)[0]["hits"]
+    hits = json.loads(done.out)["hits"]
     assert hits[0]["path"] == "3/2.png"
     assert hits[0]["similarity"] == pytest.approx(1, abs=1e-5)
     assert len(hits) == 3
@@ -102,9 +102,31 @@ def test_index_finds_an_image_itself_first_and_refuses_another_model(lookalike, 
     assert "model" in other.err
 
 
+def test_index_names_broken_images_and_search_filters_and_marks(lookalike, trained, desk):
+    shutil.copytree(desk / "photos", desk / "mixed")
+    (desk / "mixed" / "3" / "2.png").write_bytes(b"<html>")
+    done = lookalike("index", "runs/photos", "mixed", "--out", "m.index", "--quiet")
+    assert done.code == 0
+    assert "3/2.png" in done.out
+    assert lookalike("index", "runs/photos", "mixed", "--out", "m.index", "--on-bad-file", "fail").code == 1
+    done = lookalike("search", "m.index", "mixed/3", "-k", "99", "--where", "label in (3, 4)", "--json")
+    assert done.code == 1
+    assert "2.png" in done.err
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert sorted(len(line.get("hits", [])) for line in lines) == [0, 11, 11, 11, 11, 11]
+    done = lookalike("search", "m.index", "mixed/3/0.png", "--threshold", "0.9999", "-k", "2")
+    assert done.out.splitlines()[2].startswith("? ")
+    done = lookalike("search", "m.index", "mixed/3/0.png", "--where", "colour = 3")
+    assert done.code == 1
+    assert "unknown column 'colour'" in done.err
+    done = lookalike("index", "check", "m.index")
+    assert "exact: recall 100.00 % of the 10 nearest" in done.out
+
+
 def test_search_by_sample_leaves_the_query_out(lookalike, trained):
     assert lookalike("index", "runs/photos", "photos", "--out", "s.index", "--quiet").code == 0
-    found = json.loads(lookalike("search", "s.index", "--sample", "4", "-k", "2", "--json").out)
+    done = lookalike("search", "s.index", "--sample", "4", "-k", "2", "--json")
+    found = [json.loads(line) for line in done.out.splitlines()]
     assert len(found) == 4
     for answer in found:
         assert len(answer["hits"]) == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lookalike.losses import LOSSES
-from lookalike.losses.base import PROXY_INITS
+from lookalike.losses.proxy_init import PROXY_INITS
 
 from .test_memory import KEPT
 

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from lookalike.errors import ArgumentError
 from lookalike.losses import LOSSES
+from lookalike.losses.build import build
 
 from .cases import CASES, CLASSES, DIM, SETTINGS, call, problem
 
@@ -236,7 +237,7 @@ def test_a_generator_decides_the_start_and_the_global_one_is_left_alone(case):
     name, settings = SETTINGS[case]
     before = torch.get_rng_state()
     first, second = (
-        LOSSES[name](CLASSES, DIM, **settings, generator=torch.Generator().manual_seed(5)) for _ in range(2)
+        build(LOSSES[name], CLASSES, DIM, settings, torch.Generator().manual_seed(5)) for _ in range(2)
     )
     for a, b in zip(first.parameters(), second.parameters(), strict=True):
         assert torch.equal(a, b)

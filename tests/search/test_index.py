@@ -1,217 +1,233 @@
-"""The index: what it keeps, what it refuses, and that a folder is never half an index."""
+"""The index: what it stores, finds and refuses, whoever opens it."""
 
 import json
-import os
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lookalike.errors import ArgumentError, FileError, UnknownNameError
-from lookalike.search import ENGINES, ImageIndex, IndexedImage
+from lookalike.search import ImageIndex, IndexedFile
 
-MODEL = "a" * 64
-WORDS = ("фото/猫 1.jpg", "b/quote'\".png", "c", "d", "e")
-
-
-def images(*paths):
-    return [IndexedImage(path, label=path[0]) for path in paths]
+DIM = 8
+FINGERPRINT = "model"
 
 
-def vectors(count, seed=0, width=4):
-    return np.random.default_rng(seed).standard_normal((count, width)).astype(np.float32)
+def unit(count, seed=0):
+    vectors = np.random.default_rng(seed).standard_normal((count, DIM)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def filled(engine="exact"):
-    index = ImageIndex(MODEL, 4, engine=engine, root="/photos")
-    index.add(images(*WORDS), vectors(5), fingerprint=MODEL)
-    return index
+def fill(index, vectors, first=0, root="photos", **columns):
+    with index.catalog.transaction():
+        index.catalog.set_columns(dict.fromkeys(columns, "number"))
+        known = {path.name: number for number, path in index.catalog.roots().items()}
+        number = known.get(root) or index.catalog.add_root(index.folder.parent / root)
+    rows = range(first, first + len(vectors))
+    files = [
+        IndexedFile(
+            f"{row}.png", "even" if row % 2 == 0 else "odd", values={n: v[row] for n, v in columns.items()}
+        )
+        for row in rows
+    ]
+    index.add(files, [f"digest {row}" for row in rows], vectors, fingerprint=FINGERPRINT, root=number)
 
 
-def test_an_image_finds_itself_first_at_any_length_of_vector():
-    found = filled().search(vectors(5) * 7, 2, fingerprint=MODEL)
-    assert [line[0].path for line in found.images] == list(WORDS)
-    np.testing.assert_allclose(found.similarities[:, 0], 1, atol=1e-6)
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "index"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_more_hits_asked_than_there_are_images(engine):
-    found = filled(engine).search(vectors(2), 99, fingerprint=MODEL)
-    assert found.rows.shape == (2, 5)
-    assert [sorted(line) for line in found.rows.tolist()] == [[0, 1, 2, 3, 4]] * 2
+@pytest.fixture
+def index(folder):
+    with ImageIndex.create(folder, fingerprint=FINGERPRINT, dim=DIM) as made:
+        yield made
 
 
-def test_an_empty_index_finds_nothing():
-    found = ImageIndex(MODEL, 4).search(vectors(3), 5, fingerprint=MODEL)
-    assert found.rows.shape == (3, 0)
-    assert found.images == ((), (), ())
+def paths(lines):
+    return [[match.path for match in line] for line in lines]
 
 
-def test_another_models_vectors_are_refused_going_in_and_asking():
-    index = filled()
-    with pytest.raises(ArgumentError, match="image vectors are of model bbbbbbbbbbbb"):
-        index.upsert(images("x"), vectors(1), fingerprint="b" * 64)
-    with pytest.raises(ArgumentError, match="query vectors are of model bbbbbbbbbbbb"):
-        index.search(vectors(1), fingerprint="b" * 64)
-
-
-def test_upsert_replaces_by_path_and_add_refuses():
-    index = filled()
-    new = vectors(2, seed=9)
-    changes = index.upsert([IndexedImage("c", "new"), IndexedImage("x")], new, fingerprint=MODEL)
-    assert (changes.added, changes.replaced, len(index)) == (1, 1, 6)
-    found = index.search(new, 1, fingerprint=MODEL)
-    assert [line[0].path for line in found.images] == ["c", "x"]
-    assert found.images[0][0].label == "new"
-    with pytest.raises(ArgumentError, match="1 images are in the index already, such as 'x'"):
-        index.add(images("x", "y"), vectors(2), fingerprint=MODEL)
-    assert "y" not in index
-
-
-def test_delete_moves_rows_up_and_refuses_strangers():
-    index = filled()
-    with pytest.raises(ArgumentError, match="1 images are not in the index, such as 'nobody'"):
-        index.delete(["c", "nobody"])
-    assert len(index) == 5
-    assert index.delete([WORDS[0], "c", "c"]) == 2
-    found = index.search(vectors(5), 1, fingerprint=MODEL)
-    assert [found.images[place][0].path for place in (1, 3, 4)] == [WORDS[1], "d", "e"]
-    assert WORDS[0] not in index
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.integers(0, 10**6)), max_size=12))
-def test_any_sequence_of_changes_equals_a_dictionary(steps):
-    index, truth = ImageIndex(MODEL, 4), {}
-    for put, number, seed in steps:
-        path = f"p{number}"
-        if put:
-            truth[path] = vectors(1, seed)[0]
-            index.upsert(images(path), truth[path][None], fingerprint=MODEL)
-        elif path in truth:
-            del truth[path]
-            index.delete([path])
-    assert {image.path for image in index.images} == set(truth)
-    for row, image in enumerate(index.images):
-        vector = truth[image.path]
-        np.testing.assert_allclose(index.vectors[row], vector / np.linalg.norm(vector), atol=1e-6)
+def test_every_image_finds_itself_and_keeps_its_id(index, folder):
+    vectors = unit(20)
+    fill(index, vectors)
+    found = index.search(3 * vectors, 1, fingerprint=FINGERPRINT)
+    assert paths(found) == [[f"{row}.png"] for row in range(20)]
+    ids = [line[0].id for line in found]
+    index.close()
+    with ImageIndex.open(folder) as again:
+        assert len(again) == 20
+        assert [line[0].id for line in again.search(vectors, 1, fingerprint=FINGERPRINT)] == ids
+        assert found[3][0].label == "odd"
+        assert found[3][0].file == folder.parent / "photos" / "3.png"
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("where", "rows"),
     [
-        (np.zeros((1, 4)), r"image vector 0 \('x'\) has no direction"),
-        (np.full((1, 4), np.nan), "has no direction"),
-        (np.ones((1, 3)), r"shape \(1, 3\); expected \(N, 4\)"),
-        (np.ones((2, 4)), "1 images but 2 embeddings"),
+        ("label = odd", range(1, 20, 2)),
+        ("year >= 2010 and label in (even)", range(10, 20, 2)),
+        ("year < 2000", []),
+        ("path = '7.png'", [7]),
     ],
 )
-def test_vectors_that_cannot_be_meant(bad, said):
-    index = filled()
-    with pytest.raises(ArgumentError, match=said):
-        index.upsert(images("x"), bad, fingerprint=MODEL)
-    assert len(index) == 5
+@pytest.mark.parametrize("k", [1, 4, 50])
+def test_a_filter_gives_exactly_min_k_matches(index, where, rows, k):
+    vectors = unit(20)
+    fill(index, vectors, year=[2000 + row for row in range(20)])
+    (line,) = index.search(vectors[:1], k, fingerprint=FINGERPRINT, where=where)
+    assert len(line) == min(k, len(list(rows)))
+    assert {match.path for match in line} <= {f"{row}.png" for row in rows}
+    assert all(match.values["year"] == 2000 + int(match.path[:-4]) for match in line)
 
 
-def test_a_path_twice_in_one_update():
-    with pytest.raises(ArgumentError, match="'x' comes twice"):
-        filled().upsert(images("x", "x"), vectors(2), fingerprint=MODEL)
+def test_identical_contents_are_one_image_with_several_paths(index):
+    fill(index, unit(3))
+    with index.catalog.transaction():
+        root = next(iter(index.catalog.roots()))
+        (item,) = index.catalog.items_of_digests(["digest 1"]).values()
+        index.catalog.put_files(root, [item], [IndexedFile("copy.png", "copied")])
+    assert len(index) == 3
+    (line,) = index.search(unit(3)[1:2], 3, fingerprint=FINGERPRINT)
+    assert (line[0].path, line[0].copies) == ("1.png", ("copy.png",))
+    (line,) = index.search(unit(3)[1:2], 3, fingerprint=FINGERPRINT, where="label = copied")
+    assert paths([line]) == [["copy.png"]], "the file that matches is shown"
 
 
-def test_saved_and_opened_again(tmp_path):
-    index = filled()
-    index.save(tmp_path / "индекс")
-    opened = ImageIndex.load(tmp_path / "индекс")
-    assert isinstance(opened.vectors.base, np.memmap)
-    assert (opened.images, opened.fingerprint, opened.root) == (index.images, MODEL, "/photos")
-    np.testing.assert_array_equal(opened.vectors, index.vectors)
-    opened.upsert(images("c", "x"), vectors(2, seed=3), fingerprint=MODEL)
-    opened.delete(["d"])
-    opened.save(tmp_path / "индекс")
-    again = ImageIndex.load(tmp_path / "индекс")
-    assert [image.path for image in again.images] == [*WORDS[:3], "e", "x"]
-    np.testing.assert_array_equal(again.vectors, opened.vectors)
-    names = sorted(file.name for file in (tmp_path / "индекс").iterdir())
-    assert names == ["embeddings-2.npy", "images-2.json", "index.json"]
+def test_near_identical_images_collapse_on_request(index):
+    base = unit(10)
+    near = base[0] + 0.01 * unit(30, seed=5)
+    fill(index, np.concatenate([base, near]))
+    plain = index.search(base[:1], 5, fingerprint=FINGERPRINT)
+    assert all(match.similarity > 0.99 for match in plain[0])
+    (line,) = index.search(base[:1], 5, fingerprint=FINGERPRINT, collapse=0.98)
+    assert len(line) == 5
+    assert sum(match.similarity > 0.98 for match in line) == 1
 
 
-def test_an_empty_index_survives_a_save(tmp_path):
-    ImageIndex(MODEL, 4).save(tmp_path)
-    assert len(ImageIndex.load(tmp_path)) == 0
+def test_below_the_threshold_nothing_is_shown(index):
+    vectors = unit(50)
+    fill(index, vectors)
+    (line,) = index.search(vectors[:1], 50, fingerprint=FINGERPRINT, min_similarity=0.3)
+    expected = sorted((v for v in (vectors @ vectors[0]).tolist() if v >= 0.3), reverse=True)
+    np.testing.assert_allclose([match.similarity for match in line], expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("broken", ["embeddings", "images", "index"])
-def test_an_interrupted_save_leaves_the_older_index(tmp_path, monkeypatch, broken):
-    filled().save(tmp_path)
-    newer = ImageIndex.load(tmp_path)
-    newer.delete(["c"])
-    real = os.replace
-
-    def fail(source, target):
-        if os.path.basename(target).startswith(broken):
-            raise KeyboardInterrupt
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(KeyboardInterrupt):
-        newer.save(tmp_path)
-    monkeypatch.undo()
-    assert "c" in ImageIndex.load(tmp_path)
-    newer.save(tmp_path)
-    assert "c" not in ImageIndex.load(tmp_path)
+def test_an_image_can_leave_itself_out(index):
+    vectors = unit(5)
+    fill(index, vectors)
+    ids = index.catalog.ids().tolist()
+    found = index.search(vectors, 5, fingerprint=FINGERPRINT, leave_out=ids)
+    for row, line in enumerate(found):
+        assert len(line) == 4
+        assert f"{row}.png" not in {match.path for match in line}
 
 
-def test_a_reader_keeps_its_index_while_another_process_saves(tmp_path):
-    filled().save(tmp_path)
-    reader = ImageIndex.load(tmp_path)
-    writer = ImageIndex.load(tmp_path)
-    writer.delete(list(WORDS[1:]))
-    writer.save(tmp_path)
-    assert reader.search(vectors(5), 1, fingerprint=MODEL).images[4][0].path == "e"
+def test_removed_images_are_gone_and_ids_are_never_used_again(index, folder):
+    fill(index, unit(6))
+    before = index.catalog.ids().tolist()
+    root = next(iter(index.catalog.roots()))
+    with index.catalog.transaction():
+        index.catalog.delete_files(root, ["5.png", "4.png"])
+    assert index.remove_unused() == 2
+    assert len(index) == index.engine.count() == 4
+    fill(index, unit(2, seed=9), first=10)
+    after = index.catalog.ids().tolist()
+    assert not set(after[4:]) & set(before)
 
 
-def test_damaged_folders_are_named(tmp_path):
-    with pytest.raises(FileError, match="no index in"):
-        ImageIndex.load(tmp_path)
-    filled().save(tmp_path)
-    facts = json.loads((tmp_path / "index.json").read_text())
-    (tmp_path / "embeddings-1.npy").write_bytes(b"short")
-    with pytest.raises(FileError, match="damaged"):
-        ImageIndex.load(tmp_path)
-    np.save(tmp_path / "embeddings-1.npy", vectors(3))
-    with pytest.raises(FileError, match="5 images, vectors"):
-        ImageIndex.load(tmp_path)
-    (tmp_path / "index.json").write_text(json.dumps({**facts, "format": 7}))
-    with pytest.raises(FileError, match="format 7"):
-        ImageIndex.load(tmp_path)
+def test_vectors_without_an_image_are_never_shown_and_the_next_writer_removes_them(index, folder):
+    vectors = unit(12)
+    fill(index, vectors[:4])
+    index.engine.add(index.catalog.reserve(8), vectors[4:])  # ended before the catalog learned of them
+    index.close()
+    with ImageIndex.open(folder) as reader:
+        found = reader.search(vectors, 4, fingerprint=FINGERPRINT)
+        assert all(
+            len(line) == 4 and {m.path for m in line} == {f"{r}.png" for r in range(4)} for line in found
+        )
+    with ImageIndex.open(folder, writable=True) as writer:
+        assert writer.engine.count() == 4
 
 
-def test_files_that_changed_are_told_from_those_that_did_not(tmp_path):
-    file = tmp_path / "a.jpg"
-    file.write_bytes(b"one")
-    index = ImageIndex(MODEL, 4)
-    assert not index.is_current("a.jpg", file)
-    index.add([IndexedImage.of_file(file, "a.jpg")], vectors(1), fingerprint=MODEL)
-    assert index.is_current("a.jpg", file)
-    os.utime(file, ns=(1, 1))
-    assert index.is_current("a.jpg", file), "same content under a new time"
-    file.write_bytes(b"two")
-    os.utime(file, ns=(2, 2))
-    assert not index.is_current("a.jpg", file), "same size, other content"
-    file.write_bytes(b"longer")
-    assert not index.is_current("a.jpg", file)
+def test_images_whose_vectors_are_lost_leave_the_catalog(index, folder):
+    fill(index, unit(4))
+    index.engine.delete(index.catalog.ids()[:1])
+    index.close()
+    with ImageIndex.open(folder, writable=True) as writer:
+        assert len(writer) == writer.engine.count() == 3
 
 
-def test_vectors_cannot_be_written_from_outside():
-    with pytest.raises(ValueError, match="read-only"):
-        filled().vectors[0] = 0
+def test_a_second_writer_is_told_and_readers_go_on(index, folder):
+    fill(index, unit(3))
+    with pytest.raises(FileError, match="another process is changing the index"):
+        ImageIndex.open(folder, writable=True)
+    with ImageIndex.open(folder) as reader:
+        assert len(reader) == 3
+        fill(index, unit(2, seed=3), first=3)
+        assert reader.refresh()
+        assert not reader.refresh()
+        (line,) = reader.search(unit(2, seed=3)[:1], 1, fingerprint=FINGERPRINT)
+        assert line[0].path == "3.png"
+        index.set_facts(threshold={"similarity": 0.5})
+        assert reader.refresh()
+        assert reader.facts.threshold == {"similarity": 0.5}
+    index.close()
+    ImageIndex.open(folder, writable=True).close()
 
 
-def test_unknown_engine():
-    with pytest.raises(UnknownNameError, match="did you mean 'exact'"):
-        ImageIndex(MODEL, 4, engine="exakt")
+def test_another_models_vectors_are_refused(index):
+    with pytest.raises(ArgumentError, match="holds vectors of model model"):
+        index.search(unit(1), fingerprint="other")
 
 
-def test_quality_of_the_engine_is_measured():
-    assert filled().check() == 1.0
+@pytest.mark.parametrize(
+    ("vectors", "words"),
+    [
+        (np.zeros((1, DIM), np.float32), "zero or not finite"),
+        (np.full((1, DIM), np.nan, np.float32), "zero or not finite"),
+        (np.ones((1, DIM + 1), np.float32), "expected"),
+        (np.ones(DIM, np.float32), "expected"),
+    ],
+)
+def test_vectors_that_cannot_be_compared_are_refused(index, vectors, words):
+    with pytest.raises(ArgumentError, match=words):
+        index.search(vectors, fingerprint=FINGERPRINT)
+    with pytest.raises(ArgumentError, match=words):
+        fill(index, vectors)
+    assert len(index) == index.engine.count() == 0
+
+
+def test_an_empty_index_finds_nothing(index):
+    assert index.search(unit(2), fingerprint=FINGERPRINT) == ((), ())
+
+
+def test_engines_are_refused_with_the_remedy(folder):
+    with pytest.raises(UnknownNameError, match="search engine 'exakt'; did you mean 'exact'"):
+        ImageIndex.create(folder, fingerprint=FINGERPRINT, dim=DIM, engine="exakt")
+    with pytest.raises(ArgumentError, match="no --uri"):
+        ImageIndex.create(folder, fingerprint=FINGERPRINT, dim=DIM, uri="postgresql://x")
+    assert not folder.exists() or not any(folder.iterdir())
+
+
+def test_an_existing_index_is_not_replaced(index, folder):
+    index.close()
+    with pytest.raises(FileError, match="holds an index already"):
+        ImageIndex.create(folder, fingerprint=FINGERPRINT, dim=DIM)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda f: (f / "index.json").unlink(), "no index in"),
+        (lambda f: (f / "index.json").write_text("{"), "damaged"),
+        (lambda f: (f / "index.json").write_text("[]"), "damaged"),
+        (lambda f: (f / "index.json").write_text(json.dumps({"format": 1})), "has format 1"),
+        (lambda f: (f / "catalog.sqlite").write_bytes(b"no database" * 100), "damaged or missing"),
+        (lambda f: (f / "catalog.sqlite").unlink(), "damaged or missing"),
+    ],
+)
+def test_damage_is_told_in_one_line(index, folder, damage, words):
+    index.close()
+    damage(folder)
+    with pytest.raises(FileError, match=words):
+        ImageIndex.open(folder)

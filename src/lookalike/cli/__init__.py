@@ -15,6 +15,7 @@ from lookalike.cli import (
     doctor,
     embed,
     evaluate,
+    export,
     index,
     listing,
     metrics,
@@ -38,6 +39,7 @@ app = typer.Typer(
 train.add(app)
 evaluate.add(app)
 embed.add(app)
+export.add(app)
 index.add(app)
 search.add(app)
 listing.add(app)

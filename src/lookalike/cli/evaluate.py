@@ -7,6 +7,7 @@ import typer
 
 from lookalike.cli.common import (
     Device,
+    IgnoreLabel,
     Json,
     Layout,
     OnBadFile,
@@ -31,9 +32,6 @@ Ks = Annotated[str | None, typer.Option(help="The K of Recall@K, separated by co
 Similarity = Annotated[str, typer.Option(help="cosine, dot or euclidean.")]
 NoMatch = Annotated[
     str, typer.Option(help="Queries without a match in the gallery: exclude from the mean, or count as miss.")
-]
-IgnoreLabel = Annotated[
-    int | None, typer.Option(help="Leave out the rows with this label (junk, often -1), and count them.")
 ]
 Save = Annotated[
     Path | None, typer.Option(help="Also write FILE.json and FILE.npz, which `lookalike compare` reads.")
@@ -72,7 +70,7 @@ def evaluate(
     options: dict[str, Any] = {
         "similarity": similarity,
         "no_match": no_match,
-        "ignore_label": ignore_label,
+        "ignore_labels": ignore_label or (),
         "clustering": clustering,
     }
     if ks is not None:
@@ -88,13 +86,11 @@ def evaluate(
         from lookalike.training.run_dir import RunDir
 
         assert run is not None
-        ignored = options.pop("ignore_label")
         result = evaluate_run(
             RunDir(run),
             data,
             layout=layout,
             verify=verify,
-            ignore_labels=() if ignored is None else (str(ignored),),
             on_bad_file=on_bad_file,
             device=device,
             progress=make_progress(quiet),

@@ -7,8 +7,21 @@ import typer
 
 from lookalike.cli.common import DataArgument, Device, Quiet, RunArgument, make_progress
 
+CHECK = "check"
+
 Out = Annotated[
-    Path, typer.Option("--out", "-o", help="The index folder; an existing one is brought up to date.")
+    Path | None, typer.Option("--out", "-o", help="The index folder; an existing one is brought up to date.")
+]
+EngineName = Annotated[
+    str | None,
+    typer.Option("--engine", help="Of a new index; default: exact. See: lookalike list engines"),
+]
+Uri = Annotated[
+    str | None, typer.Option("--uri", help="Of the engine's server or file: postgresql://..., ./file.db")
+]
+Prune = Annotated[bool, typer.Option("--prune", help="Also forget files that are gone or no longer listed.")]
+OnBadFile = Annotated[
+    str, typer.Option("--on-bad-file", help="Broken images: skip (and name them), or fail at the first.")
 ]
 
 
@@ -18,10 +31,41 @@ def add(app: typer.Typer) -> None:
 
 
 def index(
-    run: RunArgument, images: DataArgument, out: Out, device: Device = "auto", quiet: Quiet = False
+    run: RunArgument,
+    images: DataArgument,
+    out: Out = None,
+    engine: EngineName = None,
+    uri: Uri = None,
+    prune: Prune = False,
+    on_bad_file: OnBadFile = "skip",
+    device: Device = "auto",
+    quiet: Quiet = False,
 ) -> None:
-    """Index IMAGES with the run's model; images that did not change are not embedded again."""
-    progress = make_progress(quiet)
-    from lookalike.search.image_search import build_index
+    """Add IMAGES to an index, embedded with the run's model; known images are not embedded again.
 
-    print(build_index(run, images, out, device=device, progress=progress))
+    Interrupted, it goes on where it was. `lookalike index check INDEX` measures the recall and the speed of
+    an index's engine, and stores both in the index.
+    """
+    if str(run) == CHECK and out is None:
+        from lookalike.search.check import check_index
+
+        print(check_index(images))
+        return
+    if out is None:
+        raise typer.BadParameter("name the index folder with --out")
+    progress = make_progress(quiet)
+    from lookalike.search.build import build_index
+
+    print(
+        build_index(
+            run,
+            images,
+            out,
+            engine=engine,
+            uri=uri,
+            prune=prune,
+            on_bad_file=on_bad_file,
+            device=device,
+            progress=progress,
+        )
+    )

@@ -12,14 +12,13 @@ Rows = list[dict[str, Any]]
 
 
 def _losses() -> Rows:
-    from lookalike.config.experiment import loss_arguments
-    from lookalike.losses import LOSSES
+    from lookalike.losses import LOSSES, arguments_of
 
     return [
         {
             "loss": name,
             "class": kind.__name__,
-            "settings": ", ".join(f"{key}={value.default!r}" for key, value in loss_arguments(name).items()),
+            "settings": ", ".join(f"{key}={value.default!r}" for key, value in arguments_of(kind).items()),
         }
         for name, kind in LOSSES.items()
     ]

@@ -1,17 +1,39 @@
 """lookalike search: the images most like these."""
 
+import json as json_module
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import Device, Json, print_json
+from lookalike.cli.common import Device
 
 Index = Annotated[Path, typer.Argument(help="An index folder, as `lookalike index` leaves it.")]
-Images = Annotated[list[Path] | None, typer.Argument(help="The images to look for.")]
+Images = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Image files, folders of images, or - for a list of files on standard input."),
+]
 Sample = Annotated[int, typer.Option(min=0, help="Also ask with so many of the index's own images.")]
 K = Annotated[int, typer.Option("-k", min=1, help="How many to show.")]
+Where = Annotated[
+    str | None, typer.Option("--where", help='A filter, such as "year >= 2020 and label in (a, b)".')
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(help="Similarity from which on a hit is of the query's class; default: the index's own."),
+]
+HideUnknown = Annotated[
+    bool, typer.Option("--hide-unknown", help="Leave hits below the threshold out instead of marking them.")
+]
+Collapse = Annotated[
+    float | None,
+    typer.Option(
+        min=-1, max=1, help="Show near-duplicates, at least so similar to each other, once; such as 0.98."
+    ),
+]
 Html = Annotated[Path | None, typer.Option("--html", help="Also write a page with the images.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print a JSON object per query, one per line.")]
 
 
 def add(app: typer.Typer) -> None:
@@ -25,23 +47,59 @@ def search(
     index: Index,
     images: Images = None,
     k: K = 10,
+    where: Where = None,
+    threshold: Threshold = None,
+    hide_unknown: HideUnknown = False,
+    collapse: Collapse = None,
     sample: Sample = 0,
     html: Html = None,
     device: Device = "auto",
-    json: Json = False,
+    json: JsonLines = False,
 ) -> None:
-    """Find the K images of the index most similar to each IMAGE, most similar first."""
-    from lookalike.search.image_search import search_images
+    """Find the K images of the index most similar to each IMAGE, most similar first.
 
-    found = search_images(index, images or [], k=k, sample=sample, device=device)
+    Identical files are one hit with several paths. Hits below the threshold are marked "?"; a query without a
+    hit above it is unknown.
+    """
+    from lookalike.search.image_search import SearchOptions, search_images
+
+    options = SearchOptions(
+        k=k, where=where, threshold=threshold, hide_unknown=hide_unknown, collapse=collapse
+    )
+    found = search_images(index, _files(images or []), options, sample=sample, device=device)
     if html is not None:
         from lookalike.reporting.report import write_hits
 
         write_hits(html, found)
-    if json:
-        print_json([hits.to_dict() for hits in found])
-        return
+    bad = [hits for hits in found if hits.error]
     for hits in found:
-        print(hits.query)
+        if json:
+            print(json_module.dumps(hits.to_dict(), ensure_ascii=False))
+            continue
+        if hits.error:
+            continue
+        print(hits.query + ("  unknown" if hits.unknown else ""))
         for hit in hits.hits:
-            print(f"  {hit.similarity:.3f}  {hit.path}  {hit.label}")
+            mark = "?" if hit.same_class is False else " "
+            also = f"  (+ {len(hit.copies)} identical)" if hit.copies else ""
+            gone = "  (file is gone)" if hit.missing else ""
+            print(f"{mark} {hit.similarity:.3f}  {hit.path}  {hit.label}{also}{gone}")
+    for hits in bad:
+        print(f"error: {hits.error}", file=sys.stderr)
+    if bad:
+        raise typer.Exit(1)
+
+
+def _files(images: list[Path]) -> list[Path]:
+    """Files as named, those in named folders, and those that standard input lists."""
+    from lookalike.data.readers.files import images_below
+
+    files: list[Path] = []
+    for image in images:
+        if str(image) == "-":
+            files += [Path(line.rstrip("\n")) for line in sys.stdin if line.strip()]
+        elif image.is_dir():
+            files += [image / path for path in images_below(image)]
+        else:
+            files.append(image)
+    return files

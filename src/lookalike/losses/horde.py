@@ -9,14 +9,15 @@ Embeddings", ICCV 2019.
 
 import copy
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Generator, Tensor, nn
 
 from lookalike.errors import ArgumentError
-from lookalike.losses.base import MetricLoss, ProxyLoss, full_precision
+from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.build import Base, build_base
+from lookalike.losses.functional import full_precision
 from lookalike.losses.levels import one_a_level
 from lookalike.utils.validation import check_at_least
 
@@ -38,6 +39,8 @@ class Horde(MetricLoss):
         generator: source of the random start.
     """
 
+    paper = "Jacob et al., Metric Learning with HORDE: High-Order Regularizer for Deep Embeddings, ICCV 2019"
+    toy_arguments: ClassVar[dict[str, Any]] = {"channels": 3, "orders": 3, "moment_channels": 6}
     needs_feature_maps: ClassVar[bool] = True
 
     def __init__(

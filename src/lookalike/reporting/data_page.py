@@ -10,7 +10,7 @@ from lookalike.data.data_report import DataReport, Finding
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_io import thumbnail_base64
 from lookalike.errors import DataError
-from lookalike.utils.io import write_atomically
+from lookalike.utils.io import write_text
 
 CASES, PER_CASE, SIDE = 60, 8, 96
 """So many cases of each finding are shown, with so many images each."""
@@ -40,9 +40,7 @@ def write_data_page(file: Path, table: LabeledImages, report: DataReport) -> Non
             sections=sorted(sections, key=lambda section: order.index(section["severity"])),
         )
     )
-    write_atomically(
-        file, lambda temporary: temporary.write_text(page, encoding="utf-8", errors="backslashreplace")
-    )
+    write_text(file, page)
 
 
 def _cases(table: LabeledImages, finding: Finding, row_of: dict[str, int]) -> list[dict[str, Any]]:

@@ -18,15 +18,17 @@ from numpy.typing import NDArray
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_io import thumbnail_base64
+from lookalike.errors import DataError
 from lookalike.ranking import nearest
 from lookalike.reporting.hierarchy_page import tree_page
 from lookalike.search.image_search import QueryHits
 from lookalike.training.fit import FitResult
 from lookalike.training.run_dir import RunDir
-from lookalike.utils.io import write_atomically
+from lookalike.utils.io import escape_surrogates, write_atomically
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "r_precision", "mrr")
 QUERIES, HITS, SIDE = 8, 7, 112
+_GRAY_DOT = "R0lGODlhAQABAIAAAMzMzAAAACH5BAAAAAAALAAAAAABAAEAAAICRAEAOw=="
 
 
 def write_report(run: Path | str, done: FitResult) -> Path:
@@ -62,24 +64,33 @@ def write_report(run: Path | str, done: FitResult) -> Path:
 
 
 def write_hits(file: Path, found: Sequence[QueryHits]) -> Path:
-    """Writes a page with each query and its hits."""
+    """Writes a page with each query and its hits; queries that could not be read are left out."""
     queries = [
         {
-            "image": thumbnail_base64(hits.query, SIDE),
-            "name": Path(hits.query).name,
+            "image": _thumbnail(Path(hits.query)),
+            "name": Path(hits.query).name + (" (unknown)" if hits.unknown else ""),
             "hits": [
                 {
-                    "image": thumbnail_base64(hit.file, SIDE),
-                    "name": hit.label or hit.path,
+                    "image": _thumbnail(hit.file),
+                    "name": (hit.label or hit.path) + (" (file is gone)" if hit.missing else ""),
                     "similarity": hit.similarity,
-                    "kind": "hit",
+                    "kind": "wrong" if hit.same_class is False else "hit",
                 }
                 for hit in hits.hits
             ],
         }
         for hits in found
+        if not hits.error
     ]
     return _write(file, _render("hits.html", title="Most similar images", queries=queries))
+
+
+def _thumbnail(file: Path) -> str:
+    """A small JPEG as base64 text; a gray dot for a file that is gone or broken."""
+    try:
+        return thumbnail_base64(file, SIDE)
+    except DataError:
+        return _GRAY_DOT
 
 
 def _history(folder: RunDir) -> list[dict[str, Any]]:
@@ -191,5 +202,5 @@ def _render(template: str, **values: Any) -> str:
 
 
 def _write(file: Path, page: str) -> Path:
-    write_atomically(file, lambda temporary: temporary.write_text(page, encoding="utf-8"))
+    write_atomically(file, lambda temporary: temporary.write_text(escape_surrogates(page), encoding="utf-8"))
     return file

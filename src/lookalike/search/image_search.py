@@ -1,179 +1,207 @@
-"""Bringing an index up to date with a set of images, and asking it with image files.
+"""Asking an index with image files or with its own images; what was found, as plain values.
 
-An index folder is complete: beside the vectors it keeps a copy of the model that made them (`model/`), so a
+An index folder is complete: beside the vectors it holds a copy of the model that made them (`model/`), so a
 search needs nothing but the folder and the images that are asked for.
 """
 
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lookalike.data.dataset import LabeledImages
-from lookalike.data.read import read
-from lookalike.embedding import embed
-from lookalike.errors import ArgumentError
-from lookalike.models.checkpoint import fingerprint, load_model, save_model
-from lookalike.search.index import ImageIndex, IndexedImage
-from lookalike.utils.device import pick_device
-from lookalike.utils.progress import Progress
+from lookalike.data.image_io import open_image
+from lookalike.errors import ArgumentError, DataError
+from lookalike.search.build import MODEL
+from lookalike.search.encoder import ImageEncoder
+from lookalike.search.engines import Floats
+from lookalike.search.index import ImageIndex, Match
 
-MODEL = "model"
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search; the command line, the page and the REST API share it.
+
+    Attributes:
+        k: how many images.
+        where: a filter, such as "year >= 2020 and label in (a, b)"; None for none.
+        threshold: images less similar than this are not of the query's class; None: the index's own, as
+            `lookalike calibrate` left it, if it has one.
+        hide_unknown: leave images below the threshold out instead of marking them.
+        collapse: of images at least this similar to each other show the first only; None: show all.
+    """
+
+    k: int = 10
+    where: str | None = None
+    threshold: float | None = None
+    hide_unknown: bool = False
+    collapse: float | None = None
 
 
 @dataclass(frozen=True)
 class Hit:
-    """An image of the index and its cosine similarity to the query."""
+    """An image of the index and its cosine similarity to the query.
 
+    `same_class` says whether the similarity reaches the threshold; None without one. `missing` marks a file
+    that is not there any more. `copies` are the paths of identical files.
+    """
+
+    id: int
     path: str
     file: Path
     label: str
     similarity: float
+    same_class: bool | None = None
+    missing: bool = False
+    copies: tuple[str, ...] = ()
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "id": self.id,
+            "path": self.path,
+            "label": self.label,
+            "similarity": round(self.similarity, 6),
+            "same_class": self.same_class,
+            "missing": self.missing,
+            "copies": list(self.copies),
+            "columns": self.values,
+        }
 
 
 @dataclass(frozen=True)
 class QueryHits:
-    """A query image and what was found for it, most similar first."""
+    """A query image and what was found for it, most similar first; `error` says why there is nothing."""
 
     query: str
-    hits: tuple[Hit, ...]
+    hits: tuple[Hit, ...] = ()
+    threshold: float | None = None
+    error: str = ""
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the index holds nothing of the query's class, as far as its threshold says."""
+        return self.threshold is not None and not any(hit.same_class for hit in self.hits)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        hits = [{"path": hit.path, "label": hit.label, "similarity": hit.similarity} for hit in self.hits]
-        return {"query": self.query, "hits": hits}
+        if self.error:
+            return {"query": self.query, "error": self.error}
+        return {
+            "query": self.query,
+            "unknown": self.unknown,
+            "threshold": self.threshold,
+            "hits": [hit.to_dict() for hit in self.hits],
+        }
 
 
-@dataclass(frozen=True)
-class IndexReport:
-    """What bringing an index up to date changed; prints as one line."""
-
-    folder: Path
-    images: int
-    added: int
-    replaced: int
-    unchanged: int
-    removed: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.folder}: {self.images} images ({self.added} added, {self.replaced} replaced, "
-            f"{self.unchanged} unchanged, {self.removed} removed)"
-        )
-
-
-def build_index(
-    run: str | Path,
-    images: str | Path,
-    out: str | Path,
+def search_vectors(
+    index: ImageIndex,
+    names: Sequence[str],
+    vectors: Floats,
+    options: SearchOptions,
     *,
-    engine: str = "exact",
-    device: str = "auto",
-    progress: Progress | None = None,
-) -> IndexReport:
-    """Makes the index folder `out` hold exactly the images of `images`, embedded by the run's model.
-
-    If `out` is an index already, images whose file did not change are not embedded again, changed ones are
-    replaced and vanished ones removed.
-
-    Args:
-        run: a run or model folder.
-        images: whatever `data.readers.read` takes: a folder, a table, an archive, "glyphs".
-        out: the index folder.
-        engine: of `search.ENGINES`, for a new index.
-        device: "auto", "cpu", "cuda" or "mps".
-        progress: told about the embedding.
-
-    Raises:
-        ArgumentError: `out` was built by another model, or for images of another root folder.
-        FileError: no model in `run`.
-        DataError: images that cannot be read.
-    """
-    embedder, config = load_model(run)
-    own = fingerprint(embedder)
-    table, out = read(images, labeled=False), Path(out)
-    root = str(table.root.resolve())
-    if (out / "index.json").is_file():
-        index = ImageIndex.load(out)
-        if index.fingerprint != own:
-            raise ArgumentError(
-                f"index '{out}' was built by model {index.fingerprint[:12]}, '{run}' holds {own[:12]}; give "
-                "another --out, or remove the folder to build it anew"
-            )
-        if index.root != root:
-            raise ArgumentError(
-                f"index '{out}' holds images of '{index.root}', not of '{root}'; give another --out"
-            )
-    else:
-        index = ImageIndex(own, embedder.embedding_dim, engine=engine, root=root)
-        save_model(out / MODEL, embedder, class_names=config["class_names"])
-    stale = [row for row, path in enumerate(table.paths) if not index.is_current(path, table.file(row))]
-    gone = {image.path for image in index.images} - set(table.paths)
-    index.delete(gone)
-    part = table.rows(stale)
-    facts = [
-        IndexedImage.of_file(part.file(row), path, part.class_names[part.labels[row]])
-        for row, path in enumerate(part.paths)
-    ]
-    added = replaced = 0
-    if facts:
-        place = pick_device(device)
-        vectors = embed(embedder.to(place), part, device=place, progress=progress).matrix
-        changes = index.upsert(facts, vectors, fingerprint=own)
-        added, replaced = changes.added, changes.replaced
-    index.save(out)
-    return IndexReport(out, len(index), added, replaced, len(table) - len(stale), len(gone))
+    fingerprint: str,
+    leave_out: Sequence[int | None] | None = None,
+) -> tuple[QueryHits, ...]:
+    """What an open index finds for query vectors of the model `fingerprint`; raises as `ImageIndex.search`."""
+    threshold = options.threshold
+    if threshold is None and index.facts.threshold is not None:
+        threshold = float(index.facts.threshold["similarity"])
+    if options.hide_unknown and threshold is None:
+        raise ArgumentError(
+            "the index has no threshold to leave images out by; give --threshold, or run: lookalike calibrate"
+        )
+    found = index.search(
+        vectors,
+        options.k,
+        fingerprint=fingerprint,
+        where=options.where,
+        min_similarity=threshold if options.hide_unknown and threshold is not None else -1.0,
+        collapse=options.collapse,
+        leave_out=leave_out,
+    )
+    return tuple(
+        QueryHits(name, tuple(_hit(match, threshold) for match in line), threshold)
+        for name, line in zip(names, found, strict=True)
+    )
 
 
 def search_images(
-    index: str | Path, images: Sequence[str | Path], *, k: int = 10, sample: int = 0, device: str = "auto"
+    index: str | Path,
+    images: Sequence[str | Path],
+    options: SearchOptions | None = None,
+    *,
+    sample: int = 0,
+    device: str = "auto",
 ) -> tuple[QueryHits, ...]:
-    """The `k` images of the index most similar to each image file, most similar first.
+    """What an index finds for image files, in their order; a file that is no image gets its error instead.
 
     Args:
         index: an index folder.
         images: image files.
-        k: how many.
-        sample: ask also with so many images of the index, drawn evenly; each leaves itself out.
+        options: how to search.
+        sample: ask also with so many images of the index, drawn evenly; each leaves itself out. Nothing is
+            opened or embedded for them.
         device: "auto", "cpu", "cuda" or "mps".
 
     Raises:
-        FileError: no index, or no file of that name.
-        ArgumentError: no image to look for.
-        DataError: a file that is no image.
+        FileError: no index.
+        ArgumentError: no image to look for, or a filter that cannot be parsed.
     """
-    opened = ImageIndex.load(index)
-    root = Path(opened.root)
-    drawn = np.linspace(0, len(opened) - 1, num=min(sample, len(opened))).astype(int)
-    own = [opened.images[row].path for row in drawn]
-    images = [*images, *(root / path for path in own)]
-    embedder, _ = load_model(Path(index) / MODEL)
-    place = pick_device(device)
-    queries = embed(embedder.to(place), _table(images), workers=0, device=place).matrix
-    found = opened.search(queries, k + (1 if own else 0), fingerprint=fingerprint(embedder))
-    itself = [None] * (len(images) - len(own)) + own
-    return tuple(
-        QueryHits(
-            str(query),
-            tuple(
-                Hit(image.path, root / image.path, image.label, float(similarity))
-                for image, similarity in zip(line, similarities, strict=True)
-                if image.path != left_out
-            )[:k],
-        )
-        for query, left_out, line, similarities in zip(
-            images, itself, found.images, found.similarities, strict=True
-        )
+    options = options or SearchOptions()
+    with ImageIndex.open(index) as opened:
+        ids = opened.catalog.ids()
+        drawn = ids[np.linspace(0, len(ids) - 1, num=min(sample, len(ids))).astype(int)].tolist()
+        if not images and not drawn:
+            raise ArgumentError("no image to look for; name at least one file")
+        answers = _for_files(opened, Path(index), images, options, device) if images else []
+        if drawn:
+            files = opened.files(drawn)
+            names = [str(files[item][0].root / files[item][0].file.path) for item in drawn]
+            answers += search_vectors(
+                opened,
+                names,
+                opened.vectors(drawn),
+                options,
+                fingerprint=opened.facts.fingerprint,
+                leave_out=drawn,
+            )
+    return tuple(answers)
+
+
+def _for_files(
+    index: ImageIndex, folder: Path, images: Sequence[str | Path], options: SearchOptions, device: str
+) -> list[QueryHits]:
+    encoder = ImageEncoder.load(folder / MODEL, device)
+    errors: dict[int, str] = {}
+    tensors = []
+    for number, image in enumerate(images):
+        try:
+            tensors.append(encoder.prepare(open_image(image)))
+        except (DataError, OSError) as error:
+            errors[number] = str(error)
+    names = [str(image) for number, image in enumerate(images) if number not in errors]
+    found = iter(
+        search_vectors(index, names, encoder.encode(tensors), options, fingerprint=encoder.fingerprint)
     )
+    return [
+        QueryHits(str(image), error=errors[number]) if number in errors else next(found)
+        for number, image in enumerate(images)
+    ]
 
 
-def _table(images: Sequence[str | Path]) -> LabeledImages:
-    if not images:
-        raise ArgumentError("no image to look for; name at least one file")
-    files = [Path(image).resolve() for image in images]
-    root = Path(os.path.commonpath([file.parent for file in files]))
-    paths = tuple(file.relative_to(root).as_posix() for file in files)
-    return LabeledImages(root, paths, np.zeros(len(paths), dtype=np.int64), ("query",), name="queries")
+def _hit(match: Match, threshold: float | None) -> Hit:
+    return Hit(
+        match.id,
+        match.path,
+        match.file,
+        match.label,
+        match.similarity,
+        None if threshold is None else match.similarity >= threshold,
+        not match.file.exists(),
+        match.copies,
+        dict(match.values),
+    )

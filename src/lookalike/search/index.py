@@ -1,245 +1,385 @@
-"""An index of images: one unit vector each, known by its path, searched by cosine similarity.
+"""An index of images: unit vectors in an engine, everything else in a catalog, searched by cosine similarity.
 
-An index remembers the fingerprint of the model that made its vectors and refuses any other's: vectors of two
-models can be compared without an error, and mean nothing. An image is known by its path; putting it in
-again replaces it. How it lies on disk: `storage`.
+    INDEX/
+        index.json       model, engine, threshold, measured recall (search.facts)
+        catalog.sqlite   items, their files, labels and columns (search.catalog)
+        vectors/         the engine's own, for engines on files
+        model/           a copy of the model that made the vectors
+        writer.lock      held by the one process that changes the index
+
+The order of writing makes every moment a safe one to be killed at: ids are reserved for good, then vectors
+are stored under them, then the catalog learns of them; what is removed leaves the catalog first. Vectors that
+no item knows are never shown, and the next writer removes them.
 """
 
-import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+import shutil
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import numpy as np
+from filelock import FileLock, Timeout
 
-from lookalike.errors import ArgumentError
-from lookalike.search.engines import ENGINES, Engine, Floats, Ints, overlap
-from lookalike.search.storage import read_index, write_index
-from lookalike.utils.validation import check_at_least, look_up
+from lookalike.errors import ArgumentError, FileError
+from lookalike.search.catalog import Catalog, IndexedFile, StoredFile
+from lookalike.search.engines import ENGINES, Engine, EngineLocation, Floats, Ints
+from lookalike.search.facts import INDEX, IndexFacts, read_facts, write_facts
+from lookalike.search.where import Value, Where
+from lookalike.utils.validation import check_at_least, check_between, look_up, optional_import
 
-
-@dataclass(frozen=True)
-class IndexedImage:
-    """What the index knows of an image besides its vector.
-
-    `path` is its id. `size` (bytes), `modified` (nanoseconds) and `digest` (SHA-256 of the file) tell
-    whether the file has changed since; -1 and "" where there is no file.
-    """
-
-    path: str
-    label: str = ""
-    size: int = -1
-    modified: int = -1
-    digest: str = ""
-
-    @classmethod
-    def of_file(cls, file: Path, path: str, label: str = "") -> "IndexedImage":
-        """The facts of a file as it is now."""
-        facts = file.stat()
-        return cls(path, label, facts.st_size, facts.st_mtime_ns, file_digest(file))
-
-
-def file_digest(file: Path) -> str:
-    """SHA-256 (hex) of a file's content."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+_WIDEN = 4
 
 
 @dataclass(frozen=True)
-class Matches:
-    """What a search found: row i belongs to query i, most similar first.
+class Match:
+    """An image of the index that is similar to a query.
 
     Attributes:
-        rows: (Q, k') int64, positions in the index.
-        similarities: (Q, k') float32 cosines; k' is at most the number of images.
-        images: the found images of each query.
+        id: of the image; stays the same when files are moved, and is never given to another.
+        path, root, label, values: of the first of its files (that matches the filter).
+        similarity: cosine, in [-1, 1].
+        copies: paths of its other files.
     """
 
-    rows: Ints
-    similarities: Floats
-    images: tuple[tuple[IndexedImage, ...], ...]
+    id: int
+    path: str
+    root: Path
+    label: str
+    similarity: float
+    values: Mapping[str, Value | None] = field(default_factory=dict)
+    copies: tuple[str, ...] = ()
 
-
-@dataclass(frozen=True)
-class Changes:
-    """Counts of an update."""
-
-    added: int
-    replaced: int
+    @property
+    def file(self) -> Path:
+        """Where the image lay when it was indexed."""
+        return self.root / self.path
 
 
 class ImageIndex:
-    """An index in memory; `load` opens one from disk, `save` keeps it there.
+    """An open index; `create` and `open` make one, and it is a context manager.
 
-    Args:
-        fingerprint: of the model whose vectors it holds (`models.checkpoint.fingerprint`).
-        dim: width of the vectors.
-        engine: of `engines.ENGINES`; built when first needed.
-        root: folder that the paths are relative to, kept for those who want to open the images.
+    Several threads may search it at a time. One that is open for writing holds the index's lock.
     """
 
-    def __init__(self, fingerprint: str, dim: int, *, engine: str = "exact", root: str = "") -> None:
-        check_at_least("dim", dim, 1)
-        look_up(ENGINES, engine, "search engine")
-        self.fingerprint = fingerprint
-        self.dim = dim
+    def __init__(
+        self, folder: Path, facts: IndexFacts, catalog: Catalog, engine: Engine, lock: FileLock | None
+    ) -> None:
+        self.folder = folder
+        self.facts = facts
+        self.catalog = catalog
         self.engine = engine
-        self.root = root
-        self._images: list[IndexedImage] = []
-        self._row: dict[str, int] = {}
-        self._vectors: Floats = np.empty((0, dim), dtype=np.float32)
-        self._searcher: Engine | None = None
+        self._lock = lock
+        self._seen = (catalog.version(), facts)
+        self._turn = threading.RLock()
+
+    @classmethod
+    def create(
+        cls, folder: str | Path, *, fingerprint: str, dim: int, engine: str = "exact", uri: str | None = None
+    ) -> Self:
+        """A new, empty index in `folder` (made if absent), open for writing.
+
+        Args:
+            fingerprint: of the model whose vectors it will hold.
+            dim: width of the vectors.
+            engine: of `ENGINES`.
+            uri: of the engine's server or file, for engines that need one.
+
+        Raises:
+            FileError: an index is there already, or another process is making one.
+            ArgumentError: an engine that needs a URI and has none, or the other way around.
+        """
+        folder = Path(folder)
+        check_at_least("dim", dim, 1)
+        entry = look_up(ENGINES, engine, "search engine")
+        if bool(entry.uri) != (uri is not None):
+            needs = (
+                f"needs --uri, such as {entry.uri}"
+                if entry.uri
+                else "keeps its vectors in the index folder: no --uri"
+            )
+            raise ArgumentError(f"search engine '{engine}' {needs}")
+        if entry.package:
+            optional_import(entry.package, entry.extra)
+        if folder.exists() and not folder.is_dir():
+            raise FileError(f"'{folder}' is a file; name a folder for the index")
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = _lock(folder)
+        try:
+            if (folder / INDEX).exists():
+                raise FileError(f"'{folder}' holds an index already")
+            facts = IndexFacts(f"lookalike_{uuid.uuid4().hex[:12]}", fingerprint, dim, engine, uri)
+            shutil.rmtree(folder / "vectors", ignore_errors=True)
+            catalog = Catalog.create(folder)
+            opened = entry.open(_location(folder, facts, writable=True))
+            write_facts(folder, facts)
+            return cls(folder, facts, catalog, opened, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def open(cls, folder: str | Path, *, writable: bool = False) -> Self:
+        """The index in `folder`.
+
+        Raises:
+            FileError: no index there, a damaged one, or (writable) another process is changing it.
+        """
+        folder = Path(folder)
+        facts = read_facts(folder)
+        entry = look_up(ENGINES, facts.engine, "search engine")
+        lock = _lock(folder) if writable else None
+        try:
+            engine = entry.open(_location(folder, facts, writable=writable))
+            index = cls(folder, facts, Catalog.open(folder, writable=writable), engine, lock)
+            if writable:
+                index._reconcile()
+            return index
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+
+    def close(self) -> None:
+        """Closes the index, and releases its lock."""
+        with self._turn:
+            self.engine.close()
+            self.catalog.close()
+            if self._lock is not None:
+                self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def __len__(self) -> int:
-        return len(self._images)
+        """Images; identical files are one image."""
+        with self._turn:
+            return self.catalog.count()
 
-    def __contains__(self, path: str) -> bool:
-        return path in self._row
+    def refresh(self) -> bool:
+        """Takes over what another process changed since; returns whether anything did."""
+        with self._turn:
+            now = (self.catalog.version(), read_facts(self.folder))
+            if now == self._seen:
+                return False
+            if now[0] != self._seen[0] and self._lock is None:
+                self.engine.close()
+                self.engine = ENGINES[self.facts.engine].open(
+                    _location(self.folder, self.facts, writable=False)
+                )
+            self._seen, self.facts = now, now[1]
+            return True
 
-    @property
-    def images(self) -> tuple[IndexedImage, ...]:
-        """Every image, in row order."""
-        return tuple(self._images)
+    def add(
+        self,
+        files: Sequence[IndexedFile],
+        digests: Sequence[str],
+        embeddings: Floats,
+        *,
+        fingerprint: str,
+        root: int,
+    ) -> None:
+        """Adds files with new contents, in one step.
 
-    @property
-    def vectors(self) -> Floats:
-        """The unit vectors, (N, dim), in row order; read only."""
-        view = self._vectors.view()
-        view.setflags(write=False)
-        return view
-
-    def add(self, images: Sequence[IndexedImage], embeddings: Floats, *, fingerprint: str) -> None:
-        """Adds images that are not in the index yet.
-
-        Raises:
-            ArgumentError: a path that is there already or comes twice, another model's vectors, shapes that
-                do not fit, or a vector without direction (zero or not finite).
-        """
-        known = [image.path for image in images if image.path in self._row]
-        if known:
-            raise ArgumentError(
-                f"{len(known)} images are in the index already, such as '{known[0]}'; upsert replaces them"
-            )
-        self.upsert(images, embeddings, fingerprint=fingerprint)
-
-    def upsert(self, images: Sequence[IndexedImage], embeddings: Floats, *, fingerprint: str) -> Changes:
-        """Adds images, replacing those whose path is there already; raises as `add` does otherwise."""
-        units = self._units(embeddings, fingerprint, "image", [image.path for image in images])
-        if len(units) != len(images):
-            raise ArgumentError(f"{len(images)} images but {len(units)} embeddings")
-        paths = [image.path for image in images]
-        if len(set(paths)) != len(paths):
-            twice = next(path for place, path in enumerate(paths) if path in paths[:place])
-            raise ArgumentError(f"image '{twice}' comes twice in one update")
-        old = [place for place, path in enumerate(paths) if path in self._row]
-        new = [place for place, path in enumerate(paths) if path not in self._row]
-        if old:
-            self._vectors = np.array(self._vectors)
-            for place in old:
-                row = self._row[paths[place]]
-                self._vectors[row], self._images[row] = units[place], images[place]
-        for place in new:
-            self._row[paths[place]] = len(self._images)
-            self._images.append(images[place])
-        if new:
-            self._vectors = np.concatenate([self._vectors, units[new]])
-        self._searcher = None
-        return Changes(len(new), len(old))
-
-    def delete(self, paths: Iterable[str]) -> int:
-        """Removes images by path and returns how many; the rows behind them move up.
+        Args:
+            files: their facts; a path that is there already is replaced.
+            digests: of their contents, none of which the index knows.
+            embeddings: (N, dim), of any length.
+            fingerprint: of the model that embedded them.
+            root: number of their root folder in the catalog.
 
         Raises:
-            ArgumentError: a path that is not in the index; then nothing is removed.
+            ArgumentError: another model's vectors, shapes that do not fit, a vector that is zero or not finite.
         """
-        gone = set(paths)
-        unknown = gone - self._row.keys()
-        if unknown:
-            raise ArgumentError(f"{len(unknown)} images are not in the index, such as '{min(unknown)}'")
-        kept = [row for row, image in enumerate(self._images) if image.path not in gone]
-        self._vectors = self._vectors[kept]
-        self._images = [self._images[row] for row in kept]
-        self._row = {image.path: row for row, image in enumerate(self._images)}
-        self._searcher = None
-        return len(gone)
+        units = self.units(embeddings, fingerprint, [file.path for file in files])
+        if not len(files) == len(digests) == len(units):
+            raise ArgumentError(f"{len(files)} files, {len(digests)} digests and {len(units)} embeddings")
+        if not files:
+            return
+        with self._turn:
+            ids = self.catalog.reserve(len(files))
+            self.engine.add(ids, units)
+            with self.catalog.transaction():
+                self.catalog.add_items(ids.tolist(), digests)
+                self.catalog.put_files(root, ids.tolist(), files)
 
-    def is_current(self, path: str, file: Path) -> bool:
-        """Whether the index holds this very file: same size and time, or same content under a new time."""
-        row = self._row.get(path)
-        if row is None:
-            return False
-        known, facts = self._images[row], file.stat()
-        if known.size != facts.st_size:
-            return False
-        return known.modified == facts.st_mtime_ns or known.digest == file_digest(file)
+    def remove_unused(self) -> int:
+        """Removes the images that no file holds any more, and returns how many."""
+        with self._turn:
+            with self.catalog.transaction():
+                gone = self.catalog.delete_items_without_files()
+            if len(gone):
+                self.engine.delete(gone)
+            return len(gone)
 
-    def search(self, queries: Floats, k: int = 10, *, fingerprint: str) -> Matches:
-        """The `k` most similar images of each query (all of them if there are fewer).
+    def vectors(self, ids: Sequence[int]) -> Floats:
+        """The unit vectors of these images, (N, dim).
+
+        Raises:
+            ArgumentError: an id that is not in the index.
+        """
+        with self._turn:
+            return self.engine.vectors(np.asarray(ids, dtype=np.int64))
+
+    def files(self, ids: Sequence[int]) -> dict[int, list[StoredFile]]:
+        """The files of each of these images, as far as they are in the index."""
+        with self._turn:
+            return self.catalog.files_of(ids)
+
+    def search(
+        self,
+        queries: Floats,
+        k: int = 10,
+        *,
+        fingerprint: str,
+        where: str | None = None,
+        min_similarity: float = -1.0,
+        collapse: float | None = None,
+        leave_out: Sequence[int | None] | None = None,
+    ) -> tuple[tuple[Match, ...], ...]:
+        """The `k` most similar images of each query; fewer only if fewer match.
 
         Args:
             queries: (Q, dim) embeddings, of any length.
             k: how many.
             fingerprint: of the model that embedded the queries.
+            where: a filter on label, path and the table's columns, such as "year >= 2020 and label in (a, b)".
+            min_similarity: less similar images are left out.
+            collapse: of images at least this similar to each other only the first is shown.
+            leave_out: (Q,) an image that each query does not find, such as itself; None for no image.
 
         Raises:
-            ArgumentError: another model's vectors, shapes that do not fit, or a vector without direction.
+            ArgumentError: another model's vectors, shapes that do not fit, a vector that is zero or not
+                finite, or a filter that cannot be parsed.
         """
         check_at_least("k", k, 1)
-        units = self._units(queries, fingerprint, "query", [])
-        if not self._images or not len(units):
-            nothing = (len(units), 0)
-            return Matches(np.empty(nothing, np.int64), np.empty(nothing, np.float32), ((),) * len(units))
-        rows, similarities = self._engine().search(units, k)
-        found = tuple(tuple(self._images[row] for row in line) for line in rows.tolist())
-        return Matches(rows, similarities, found)
+        if collapse is not None:
+            check_between("collapse", collapse, -1, 1)
+        units = self.units(queries, fingerprint)
+        absent = list(leave_out) if leave_out is not None else [None] * len(units)
+        with self._turn:
+            condition = self.catalog.where(where)
+            allowed = None if condition is None else self.catalog.matching(condition)
+            wanted = k + any(item is not None for item in absent)
+            while True:
+                found = self.engine.search(units, wanted, allowed=allowed)
+                files = self.catalog.files_of(np.unique(found.ids).tolist(), condition)
+                lines = [
+                    self._shown(line, values, files, k, min_similarity, collapse, out)
+                    for line, values, out in zip(found.ids, found.similarities, absent, strict=True)
+                ]
+                exhausted = found.ids.shape[1] < wanted
+                if exhausted or all(done or len(line) == k for line, done in lines):
+                    break
+                wanted *= _WIDEN
+        return tuple(tuple(_match(files[item], value) for item, value in line) for line, _ in lines)
 
-    def check(self, *, k: int = 10, sample: int = 500, seed: int = 0) -> float:
-        """Share of the true `k` nearest images that the engine finds, on a sample; 1 for the exact one."""
-        return overlap(self._engine(), self._vectors, k=k, sample=sample, seed=seed) if len(self) else 1.0
+    def _shown(
+        self,
+        ids: Ints,
+        similarities: Floats,
+        files: Mapping[int, list[StoredFile]],
+        k: int,
+        min_similarity: float,
+        collapse: float | None,
+        out: int | None,
+    ) -> tuple[list[tuple[int, float]], bool]:
+        """The ids and similarities of one query to be shown, and whether looking further would add none."""
+        ids = ids[similarities >= min_similarity]
+        complete = len(ids) < len(similarities)
+        pairs = [
+            (i, float(s)) for i, s in zip(ids.tolist(), similarities, strict=False) if i in files and i != out
+        ]
+        if collapse is None:
+            return pairs[:k], complete
+        shown: list[tuple[int, float]] = []
+        vectors = self.engine.vectors(np.array([i for i, _ in pairs], dtype=np.int64)) if pairs else None
+        kept: list[int] = []
+        for number, pair in enumerate(pairs):
+            assert vectors is not None
+            if not kept or float((vectors[kept] @ vectors[number]).max()) < collapse:
+                kept.append(number)
+                shown.append(pair)
+                if len(shown) == k:
+                    break
+        return shown, complete
 
-    def save(self, folder: str | Path) -> None:
-        """Writes the index into `folder` (made if absent); readers see the old one until the last step."""
-        names = [field.name for field in fields(IndexedImage)]
-        facts = {"fingerprint": self.fingerprint, "dim": self.dim, "engine": self.engine, "root": self.root}
-        columns = {name: [getattr(image, name) for image in self._images] for name in names}
-        write_index(Path(folder), facts, columns, self._vectors)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> "ImageIndex":
-        """Opens an index; its vectors stay on disk until they are needed.
-
-        Raises:
-            FileError: no index there, one that is damaged, or one of another format.
-        """
-        facts, columns, vectors = read_index(Path(folder))
-        index = cls(facts["fingerprint"], facts["dim"], engine=facts["engine"], root=facts["root"])
-        index._vectors = vectors
-        index._images = [IndexedImage(*row) for row in zip(*columns.values(), strict=True)]
-        index._row = {image.path: row for row, image in enumerate(index._images)}
-        return index
-
-    def _engine(self) -> Engine:
-        if self._searcher is None:
-            self._searcher = ENGINES[self.engine](self._vectors)
-        return self._searcher
-
-    def _units(self, embeddings: Floats, fingerprint: str, what: str, names: Sequence[str]) -> Floats:
+    def units(self, embeddings: Floats, fingerprint: str, names: Sequence[str] = ()) -> Floats:
         """Vectors of unit length, after the checks that every vector passes on its way in."""
-        if fingerprint != self.fingerprint:
+        if fingerprint != self.facts.fingerprint:
             raise ArgumentError(
-                f"this index holds vectors of model {self.fingerprint[:12]}, the {what} vectors are of model "
-                f"{fingerprint[:12]}; embed them with the index's model or build another index"
+                f"this index holds vectors of model {self.facts.fingerprint[:12]}, these are of model "
+                f"{fingerprint[:12]}; embed with the index's model or build another index"
             )
         vectors = np.asarray(embeddings, dtype=np.float32)
-        if vectors.ndim != 2 or vectors.shape[1] != self.dim:
-            raise ArgumentError(f"{what} vectors have shape {vectors.shape}; expected (N, {self.dim})")
+        if vectors.ndim != 2 or vectors.shape[1] != self.facts.dim:
+            raise ArgumentError(f"the vectors have shape {vectors.shape}; expected (N, {self.facts.dim})")
         lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
         bad = ~np.isfinite(lengths) | (lengths == 0)
         if bad.any():
             first = int(bad.argmax())
             where = f" ('{names[first]}')" if first < len(names) else ""
             raise ArgumentError(
-                f"{what} vector {first}{where} has no direction (zero or not finite); {int(bad.sum())} in all"
+                f"vector {first}{where} is zero or not finite and cannot be normalized; {int(bad.sum())} in all"
             )
         units: Floats = (vectors / lengths[:, None]).astype(np.float32)
         return units
+
+    def set_facts(self, **changes: object) -> None:
+        """Stores a threshold or a check in `index.json`; the index must be open for writing."""
+        self.facts = replace(self.facts, **changes)  # type: ignore[arg-type]
+        write_facts(self.folder, self.facts)
+
+    def where(self, text: str | None) -> Where | None:
+        """A parsed filter; raises as `search` does."""
+        with self._turn:
+            return self.catalog.where(text)
+
+    def _reconcile(self) -> None:
+        """Removes vectors that no item knows (a writer was killed), and items whose vectors are gone."""
+        with self.catalog.transaction():
+            self.catalog.delete_items_without_files()
+        known, stored = self.catalog.ids(), self.engine.ids()
+        orphans = np.setdiff1d(stored, known, assume_unique=True)
+        if len(orphans):
+            self.engine.delete(orphans)
+        lost = np.setdiff1d(known, stored, assume_unique=True)
+        if len(lost):
+            with self.catalog.transaction():
+                self.catalog.delete_items(lost.tolist())
+
+
+def _match(files: Sequence[StoredFile], similarity: float) -> Match:
+    first, *others = files
+    return Match(
+        first.item,
+        first.file.path,
+        first.root,
+        first.file.label,
+        similarity,
+        first.file.values,
+        tuple(other.file.path for other in others),
+    )
+
+
+def _location(folder: Path, facts: IndexFacts, *, writable: bool) -> EngineLocation:
+    return EngineLocation(folder / "vectors", facts.dim, facts.name, facts.uri, writable)
+
+
+def _lock(folder: Path) -> FileLock:
+    lock = FileLock(folder / "writer.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise FileError(
+            f"another process is changing the index '{folder}'; wait until it is done (searching works meanwhile)"
+        ) from None
+    return lock

@@ -1,0 +1,345 @@
+"""What an index knows of its images besides their vectors: a SQLite database, `catalog.sqlite`.
+
+An *item* is one image content, known by its SHA-256 and by a number that is never used twice; its vector lies
+in the engine under that number. A *file* is a path below a root folder that holds an item's content, with
+the label and columns of the user's table. Identical files share an item. Readers see the last commit
+(SQLite's write-ahead log), whatever a writer is doing.
+"""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lookalike.errors import FileError
+from lookalike.search.engines.base import Ints
+from lookalike.search.where import Column, Kind, Value, Where, parse_where
+
+CATALOG = "catalog.sqlite"
+_AT_ONCE = 500  # parameters per statement; SQLite's own limit is 32,766
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE items (id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE);
+CREATE TABLE roots (id INTEGER PRIMARY KEY, path NOT NULL UNIQUE);
+CREATE TABLE files (
+    root INTEGER NOT NULL, path NOT NULL, item INTEGER NOT NULL, label TEXT NOT NULL,
+    size INTEGER NOT NULL, modified INTEGER NOT NULL, PRIMARY KEY (root, path)
+) WITHOUT ROWID;
+CREATE INDEX files_by_item ON files (item);
+CREATE TABLE columns (name TEXT PRIMARY KEY, field TEXT NOT NULL, kind TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO meta VALUES ('next_id', 1), ('version', 0);
+"""
+
+
+@dataclass(frozen=True)
+class IndexedFile:
+    """A file of the index.
+
+    `size` (bytes) and `modified` (nanoseconds) tell whether it changed since; -1 where there is no file.
+    `values` are the columns of the user's table.
+    """
+
+    path: str
+    label: str = ""
+    size: int = -1
+    modified: int = -1
+    values: Mapping[str, Value | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """An `IndexedFile` where it is stored: below which root folder, and as which item."""
+
+    root: Path
+    item: int
+    file: IndexedFile
+
+
+class Catalog:
+    """An open catalog; `create` and `open` make one. One thread at a time may use it."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+
+    @classmethod
+    def create(cls, folder: Path) -> "Catalog":
+        """A new, empty catalog in `folder`; what an unfinished creation left there is replaced."""
+        for suffix in ("", "-wal", "-shm"):
+            (folder / f"{CATALOG}{suffix}").unlink(missing_ok=True)
+        connection = _connect(folder / CATALOG, "rwc")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript(_SCHEMA)
+        return cls(connection)
+
+    @classmethod
+    def open(cls, folder: Path, *, writable: bool) -> "Catalog":
+        """The catalog in `folder`.
+
+        Raises:
+            FileError: none there, or a damaged one.
+        """
+        file = folder / CATALOG
+        try:
+            if writable or os.access(folder, os.W_OK):
+                connection = _connect(file, "rw")
+                connection.execute(f"PRAGMA query_only = {0 if writable else 1}")
+            else:
+                connection = _connect(file, "ro", immutable=True)
+            connection.execute("SELECT value FROM meta").fetchone()
+        except sqlite3.Error as error:
+            raise FileError(f"'{file}' is damaged or missing ({error}); build the index again") from error
+        return cls(connection)
+
+    def close(self) -> None:
+        """Closes the database."""
+        self._db.close()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Everything inside happens, or nothing; readers then see it as a new version."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("UPDATE meta SET value = value + 1 WHERE key = 'version'")
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def version(self) -> int:
+        """Rises with every change."""
+        return int(self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
+
+    def count(self) -> int:
+        """How many items have a file."""
+        return int(self._db.execute("SELECT count(DISTINCT item) FROM files").fetchone()[0])
+
+    def reserve(self, count: int) -> Ints:
+        """So many new ids; committed at once, so that no id is ever given twice."""
+        with self.transaction():
+            first = int(self._db.execute("SELECT value FROM meta WHERE key = 'next_id'").fetchone()[0])
+            self._db.execute("UPDATE meta SET value = ? WHERE key = 'next_id'", (first + count,))
+        return np.arange(first, first + count, dtype=np.int64)
+
+    # items
+
+    def ids(self) -> Ints:
+        """Every item that has a file, ascending."""
+        return _ints(self._db.execute("SELECT DISTINCT item FROM files ORDER BY item"))
+
+    def items_of_digests(self, digests: Sequence[str]) -> dict[str, int]:
+        """The items that hold these contents."""
+        rows = self._in("SELECT digest, id FROM items WHERE digest IN (?)", digests)
+        return {str(digest): int(item) for digest, item in rows}
+
+    def add_items(self, ids: Iterable[int], digests: Iterable[str]) -> None:
+        """New items."""
+        self._db.executemany("INSERT INTO items (id, digest) VALUES (?, ?)", zip(ids, digests, strict=True))
+
+    def delete_items(self, ids: Sequence[int]) -> None:
+        """Removes items and their files."""
+        self._db.executemany("DELETE FROM files WHERE item = ?", ((item,) for item in ids))
+        self._db.executemany("DELETE FROM items WHERE id = ?", ((item,) for item in ids))
+
+    def delete_items_without_files(self) -> Ints:
+        """Removes items that no file holds any more, and returns their ids."""
+        without = "SELECT id FROM items WHERE NOT EXISTS (SELECT 1 FROM files WHERE item = items.id)"
+        gone = _ints(self._db.execute(without))
+        self._db.executemany("DELETE FROM items WHERE id = ?", ((item,) for item in gone.tolist()))
+        return gone
+
+    # roots
+
+    def roots(self) -> dict[int, Path]:
+        """The root folders by number."""
+        return {
+            int(number): Path(_text(path)) for number, path in self._db.execute("SELECT id, path FROM roots")
+        }
+
+    def add_root(self, path: Path) -> int:
+        """A new root folder's number."""
+        number = self._db.execute("INSERT INTO roots (path) VALUES (?)", (_stored(str(path)),)).lastrowid
+        assert number is not None
+        return number
+
+    def move_root(self, root: int, path: Path, prefix: str = "") -> None:
+        """Gives a root another folder; its files' paths get `prefix` in front."""
+        self._db.execute("UPDATE roots SET path = ? WHERE id = ?", (_stored(str(path)), root))
+        if prefix:
+            rows = [
+                (_stored(prefix + _text(path)), path)
+                for (path,) in self._db.execute("SELECT path FROM files WHERE root = ?", (root,)).fetchall()
+            ]
+            self._db.executemany(
+                "UPDATE files SET path = ? WHERE root = ? AND path = ?",
+                ((new, root, old) for new, old in rows),
+            )
+
+    def join_roots(self, old: int, new: int, prefix: str) -> None:
+        """Moves the files of root `old` below root `new`, with `prefix` in front of their paths."""
+        self.move_root(old, Path(f"{old}: joined"), prefix)
+        self._db.execute("UPDATE OR REPLACE files SET root = ? WHERE root = ?", (new, old))
+        self._db.execute("DELETE FROM roots WHERE id = ?", (old,))
+
+    # files
+
+    def files(self, root: int, paths: Sequence[str]) -> dict[str, StoredFile]:
+        """What is known of these paths below a root."""
+        rows = self._in(
+            f"SELECT {self._file_fields()} FROM files WHERE root = ? AND path IN (?)",
+            [_stored(p) for p in paths],
+            root,
+        )
+        return {stored.file.path: stored for stored in self._stored_files(rows)}
+
+    def files_of(self, items: Sequence[int], where: Where | None = None) -> dict[int, list[StoredFile]]:
+        """The files of each item (those that match `where`), in order of their paths."""
+        condition = "" if where is None else f" AND {where.sql}"
+        found: dict[int, list[StoredFile]] = {}
+        for part in _parts(items):
+            marks = ", ".join("?" * len(part))
+            sql = f"SELECT {self._file_fields()} FROM files WHERE item IN ({marks}){condition} ORDER BY root, path"
+            rows = self._db.execute(sql, [*part, *(where.parameters if where else ())])
+            for stored in self._stored_files(rows):
+                found.setdefault(stored.item, []).append(stored)
+        return found
+
+    def paths(self, root: int) -> Iterator[str]:
+        """Every path below a root."""
+        for (path,) in self._db.execute("SELECT path FROM files WHERE root = ?", (root,)).fetchall():
+            yield _text(path)
+
+    def sample_files(self, root: int, count: int) -> list[StoredFile]:
+        """Some files of a root."""
+        sql = f"SELECT {self._file_fields()} FROM files WHERE root = ? LIMIT ?"
+        return list(self._stored_files(self._db.execute(sql, (root, count))))
+
+    def put_files(self, root: int, items: Sequence[int], files: Sequence[IndexedFile]) -> None:
+        """Adds files, replacing those of the same path."""
+        names = self._columns()
+        fields = [name for name, _ in names.values()]
+        marks = ", ".join("?" * (6 + len(fields)))
+        self._db.executemany(
+            f"INSERT OR REPLACE INTO files ({', '.join(['root, path, item, label, size, modified', *fields])}) "
+            f"VALUES ({marks})",
+            (
+                (
+                    root,
+                    _stored(f.path),
+                    item,
+                    _stored(f.label),
+                    f.size,
+                    f.modified,
+                    *(_stored(v) if isinstance(v := f.values.get(name), str) else v for name in names),
+                )
+                for item, f in zip(items, files, strict=True)
+            ),
+        )
+
+    def delete_files(self, root: int, paths: Iterable[str]) -> None:
+        """Removes files; their items stay until `delete_items_without_files`."""
+        self._db.executemany(
+            "DELETE FROM files WHERE root = ? AND path = ?", ((root, _stored(path)) for path in paths)
+        )
+
+    # columns and filters
+
+    def set_columns(self, kinds: Mapping[str, Kind]) -> None:
+        """Makes room for columns of the user's table; a column that once held text stays text."""
+        known = self._columns()
+        for name, kind in kinds.items():
+            if name not in known:
+                field_name = f"c{len(known)}"
+                self._db.execute(f"ALTER TABLE files ADD COLUMN {field_name}")
+                self._db.execute("INSERT INTO columns VALUES (?, ?, ?)", (name, field_name, kind))
+                known[name] = (field_name, kind)
+            elif known[name][1] != kind and kind == "text":
+                self._db.execute("UPDATE columns SET kind = 'text' WHERE name = ?", (name,))
+
+    def columns(self) -> dict[str, Column]:
+        """What filters may name: label, path, and the columns of the user's table.
+
+        Numbers in a column that also holds text are compared as text.
+        """
+        own = {
+            name: Column(field_name if kind == "number" else f"CAST({field_name} AS TEXT)", kind)
+            for name, (field_name, kind) in self._columns().items()
+        }
+        return {"label": Column("label", "text"), "path": Column("CAST(path AS TEXT)", "text"), **own}
+
+    def where(self, text: str | None) -> Where | None:
+        """A parsed filter, or None for none."""
+        return parse_where(text, self.columns()) if text and text.strip() else None
+
+    def matching(self, where: Where) -> Ints:
+        """Ids of the items that have a file which matches, ascending."""
+        sql = f"SELECT DISTINCT item FROM files WHERE {where.sql} ORDER BY item"
+        return _ints(self._db.execute(sql, where.parameters))
+
+    def labels(self) -> list[str]:
+        """Every label, sorted."""
+        return [
+            _text(label) for (label,) in self._db.execute("SELECT DISTINCT label FROM files ORDER BY label")
+        ]
+
+    def page(self, where: Where | None, after: int, count: int) -> list[int]:
+        """The next `count` items after id `after` that match."""
+        condition = "" if where is None else f" AND {where.sql}"
+        sql = f"SELECT DISTINCT item FROM files WHERE item > ?{condition} ORDER BY item LIMIT ?"
+        rows = self._db.execute(sql, (after, *(where.parameters if where else ()), count))
+        return [int(item) for (item,) in rows]
+
+    def _columns(self) -> dict[str, tuple[str, Kind]]:
+        rows = self._db.execute("SELECT name, field, kind FROM columns ORDER BY length(field), field")
+        return {str(name): (str(field_name), kind) for name, field_name, kind in rows}
+
+    def _file_fields(self) -> str:
+        own = [field_name for field_name, _ in self._columns().values()]
+        return ", ".join(["root, path, item, label, size, modified", *own])
+
+    def _stored_files(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[StoredFile]:
+        names, roots = list(self._columns()), self.roots()
+        for root, path, item, label, size, modified, *values in rows:
+            known = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+            yield StoredFile(roots[root], item, IndexedFile(_text(path), _text(label), size, modified, known))
+
+    def _in(self, sql: str, values: Sequence[Any], *before: Any) -> Iterator[tuple[Any, ...]]:
+        """The rows of `sql`, whose `(?)` stands for all of `values`, a part at a time."""
+        for part in _parts(values):
+            yield from self._db.execute(
+                sql.replace("(?)", f"({', '.join('?' * len(part))})"), [*before, *part]
+            )
+
+
+def _connect(file: Path, mode: str, *, immutable: bool = False) -> sqlite3.Connection:
+    address = f"{file.absolute().as_uri()}?mode={mode}{'&immutable=1' if immutable else ''}"
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
+    connection.execute("PRAGMA synchronous = NORMAL")
+    return connection
+
+
+def _parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(values), _AT_ONCE):
+        yield values[start : start + _AT_ONCE]
+
+
+def _ints(rows: Iterable[tuple[Any, ...]]) -> Ints:
+    return np.fromiter((row[0] for row in rows), np.int64)
+
+
+def _stored(path: str) -> str | bytes:
+    """A path or label as SQLite takes it: names that are not UTF-8 are kept as bytes."""
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return os.fsencode(path)
+    return path
+
+
+def _text(stored: str | bytes) -> str:
+    return stored if isinstance(stored, str) else os.fsdecode(stored)

@@ -1,0 +1,78 @@
+"""From images to vectors with one loaded model, for files that are hashed as they are read and for queries.
+
+The preprocessing and the fused network are those of `embedding.embed`; a test holds their vectors equal.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lookalike.data.image_io import PILImage
+from lookalike.data.transforms import EvalTransform, eval_transform
+from lookalike.models.checkpoint import fingerprint, load_model
+from lookalike.models.embedder import Embedder
+from lookalike.models.fuse import fuse_for_inference
+from lookalike.search.engines import Floats
+from lookalike.utils.device import pick_device
+
+BATCH = 64
+
+
+@dataclass(frozen=True)
+class ImageEncoder:
+    """A model in evaluation mode, ready to embed; `load` or `of` makes one.
+
+    Attributes:
+        network: the fused network, on `device`.
+        transform: from an image to the network's uint8 tensor.
+        fingerprint, dim: of the model.
+        class_names: that it was trained on.
+    """
+
+    network: Embedder
+    transform: EvalTransform
+    fingerprint: str
+    dim: int
+    device: torch.device
+    class_names: tuple[str, ...] = ()
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "auto") -> "ImageEncoder":
+        """The model in a run, model or index's model folder.
+
+        Raises:
+            FileError: no model there.
+        """
+        embedder, config = load_model(folder)
+        return cls.of(embedder, device, class_names=tuple(config["class_names"]))
+
+    @classmethod
+    def of(
+        cls, embedder: Embedder, device: str = "auto", *, class_names: tuple[str, ...] = ()
+    ) -> "ImageEncoder":
+        """An encoder of a model in memory."""
+        place = pick_device(device)
+        return cls(
+            fuse_for_inference(embedder).to(place),
+            eval_transform(embedder.preprocessing),
+            fingerprint(embedder),
+            embedder.embedding_dim,
+            place,
+            class_names,
+        )
+
+    def prepare(self, image: PILImage) -> Tensor:
+        """The network's input, uint8 (3, S, S)."""
+        return self.transform(image)
+
+    def encode(self, tensors: list[Tensor]) -> Floats:
+        """Embeddings of prepared images, (N, dim), in batches."""
+        parts = []
+        for start in range(0, len(tensors), BATCH):
+            images = torch.stack(tensors[start : start + BATCH]).to(self.device, non_blocking=True)
+            with torch.inference_mode():
+                parts.append(self.network(images).float().cpu().numpy())
+        return np.concatenate(parts) if parts else np.empty((0, self.dim), np.float32)

@@ -1,0 +1,74 @@
+"""`index.json`: what an index is, apart from its images: model, engine, threshold, measured recall.
+
+It is written in one step, and last of all when an index is made: a folder without it is no index.
+"""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lookalike.errors import FileError
+from lookalike.utils.io import write_atomically
+
+FORMAT = 2
+INDEX = "index.json"
+
+
+@dataclass(frozen=True)
+class IndexFacts:
+    """The content of `index.json`.
+
+    Attributes:
+        name: of the index's table or collection in a server.
+        fingerprint: of the model whose vectors it holds (`models.checkpoint.fingerprint`).
+        dim: width of the vectors.
+        engine: of `search.engines.ENGINES`.
+        uri: of the engine's server or file, without a password; None for engines in the folder.
+        threshold: as `lookalike calibrate` left it; None before.
+        check: recall and rate as `lookalike index check` measured them; None before.
+    """
+
+    name: str
+    fingerprint: str
+    dim: int
+    engine: str
+    uri: str | None = None
+    threshold: dict[str, Any] | None = None
+    check: dict[str, Any] | None = None
+    format: int = FORMAT
+
+
+def write_facts(folder: Path, facts: IndexFacts) -> None:
+    """Writes `index.json` in one step."""
+    text = json.dumps(asdict(facts), indent=2, ensure_ascii=False) + "\n"
+    write_atomically(folder / INDEX, lambda file: file.write_text(text, encoding="utf-8"))
+
+
+def read_facts(folder: Path) -> IndexFacts:
+    """The facts of an index.
+
+    Raises:
+        FileError: no index there, a damaged one, or one of another format.
+    """
+    file = folder / INDEX
+    try:
+        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        if content.get("format") == FORMAT:
+            return IndexFacts(**content)
+    except FileNotFoundError:
+        raise FileError(
+            f"no index in '{folder}': an index folder holds '{INDEX}'; build one with: lookalike index"
+        ) from None
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise FileError(f"'{file}' is damaged ({error}); build the index again") from error
+    raise FileError(
+        f"index '{folder}' has format {content.get('format')}, this version reads {FORMAT}; build it again"
+    )
+
+
+def update_facts(folder: Path, **changes: Any) -> IndexFacts:
+    """Replaces some facts and returns all."""
+    facts = replace(read_facts(folder), **changes)
+    write_facts(folder, facts)
+    return facts

@@ -1,0 +1,206 @@
+"""Filters such as `year >= 2020 and label in (owl, "barn owl")`, as SQL with parameters.
+
+    condition  := and_part ("or" and_part)*
+    and_part   := part ("and" part)*
+    part       := "not" part | "(" condition ")" | column operator value | column ["not"] "in" "(" value, ... ")"
+    operator   := = | == | != | < | <= | > | >=
+    value      := a number, a word, or a text in quotes
+
+A column with blanks in its name is written in backquotes. The text is parsed here and never evaluated: only
+known columns and parameters reach the database.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from lookalike.errors import ArgumentError
+from lookalike.utils.validation import look_up
+
+Kind = Literal["number", "text"]
+Value = str | int | float
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<operator><=|>=|!=|==|=|<|>|\(|\)|,)
+      | "(?P<double>(?:[^"\\]|\\.)*)"
+      | '(?P<single>(?:[^'\\]|\\.)*)'
+      | `(?P<name>[^`]+)`
+      | (?P<word>[^\s()<>=!,"'`]+)
+    )""",
+    re.VERBOSE,
+)
+_COMPARE = {"=": "=", "==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_DEEPEST = 50
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that filters may name: its SQL expression and whether it holds numbers or text."""
+
+    sql: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Where:
+    """A parsed filter: an SQL condition with `?` for each of `parameters`."""
+
+    sql: str
+    parameters: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class _Token:
+    text: str
+    quoted: bool
+    at: int
+
+    def is_word(self, word: str) -> bool:
+        return not self.quoted and self.text.casefold() == word
+
+
+def parse_where(text: str, columns: Mapping[str, Column]) -> Where:
+    """The filter `text` over these columns.
+
+    Raises:
+        ArgumentError: it cannot be parsed, or compares a column of numbers with a word.
+        UnknownNameError: no such column.
+    """
+    return _Parser(text, columns).parse()
+
+
+class _Parser:
+    def __init__(self, text: str, columns: Mapping[str, Column]) -> None:
+        self._text = text
+        self._columns = columns
+        self._tokens = _tokens(text)
+        self._at = 0
+        self._depth = 0
+        self._parameters: list[Value] = []
+
+    def parse(self) -> Where:
+        sql = self._condition()
+        if self._at < len(self._tokens):
+            raise self._refusal("expected 'and', 'or' or the end")
+        return Where(sql, tuple(self._parameters))
+
+    def _condition(self) -> str:
+        parts = [self._and_part()]
+        while self._take_word("or"):
+            parts.append(self._and_part())
+        return f"({' OR '.join(parts)})"
+
+    def _and_part(self) -> str:
+        parts = [self._part()]
+        while self._take_word("and"):
+            parts.append(self._part())
+        return f"({' AND '.join(parts)})"
+
+    def _part(self) -> str:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise self._refusal(f"more than {_DEEPEST} conditions within each other")
+        try:
+            if self._take_word("not"):
+                return f"(NOT {self._part()})"
+            if self._take_operator("("):
+                inner = self._condition()
+                self._expect(")")
+                return inner
+            return self._comparison()
+        finally:
+            self._depth -= 1
+
+    def _comparison(self) -> str:
+        name = self._next("expected a column")
+        if not name.quoted and name.text in {*_COMPARE, "(", ")", ","}:
+            self._at -= 1
+            raise self._refusal("expected a column")
+        column = look_up(self._columns, name.text, "column")
+        negated = self._take_word("not")
+        if self._take_word("in"):
+            return self._membership(column, name.text, negated)
+        operator = self._next("expected =, !=, <, <=, >, >= or in")
+        if negated or operator.quoted or operator.text not in _COMPARE:
+            self._at -= 1
+            raise self._refusal("expected in" if negated else "expected =, !=, <, <=, >, >= or in")
+        self._parameters.append(self._value(column, name.text))
+        return f"({column.sql} {_COMPARE[operator.text]} ?)"
+
+    def _membership(self, column: Column, name: str, negated: bool) -> str:
+        self._expect("(")
+        count = 0
+        while True:
+            self._parameters.append(self._value(column, name))
+            count += 1
+            if not self._take_operator(","):
+                break
+        self._expect(")")
+        return f"({column.sql} {'NOT IN' if negated else 'IN'} ({', '.join('?' * count)}))"
+
+    def _value(self, column: Column, name: str) -> Value:
+        token = self._next("expected a value")
+        if not token.quoted and token.text in {*_COMPARE, "(", ")", ","}:
+            self._at -= 1
+            raise self._refusal("expected a value")
+        if column.kind == "text":
+            return token.text
+        try:
+            return int(token.text)
+        except ValueError:
+            pass
+        try:
+            return float(token.text)
+        except ValueError:
+            raise ArgumentError(f"column '{name}' holds numbers; '{token.text}' is none") from None
+
+    def _next(self, expected: str) -> _Token:
+        if self._at == len(self._tokens):
+            raise self._refusal(expected)
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _take_word(self, word: str) -> bool:
+        found = self._at < len(self._tokens) and self._tokens[self._at].is_word(word)
+        self._at += found
+        return found
+
+    def _take_operator(self, operator: str) -> bool:
+        found = self._at < len(self._tokens) and self._tokens[self._at] in (
+            _Token(operator, False, self._tokens[self._at].at),
+        )
+        self._at += found
+        return found
+
+    def _expect(self, operator: str) -> None:
+        if not self._take_operator(operator):
+            raise self._refusal(f"expected '{operator}'")
+
+    def _refusal(self, expected: str) -> ArgumentError:
+        if self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            where = f"at '{token.text}' (character {token.at + 1})"
+        else:
+            where = "at the end"
+        return ArgumentError(
+            f'filter "{self._text}": {expected} {where}; example: year >= 2020 and label in (a, b)'
+        )
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens, at = [], 0
+    while at < len(text.rstrip()):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise ArgumentError(
+                f'filter "{text}": cannot be read from character {at + 1} on (a missing quote?)'
+            )
+        kind = str(match.lastgroup)
+        content = match.group(kind)
+        if kind in ("double", "single"):
+            content = re.sub(r"\\(.)", r"\1", content)
+        tokens.append(_Token(content, kind in ("double", "single", "name"), match.start(kind)))
+        at = match.end()
+    return tokens

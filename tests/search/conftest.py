@@ -1,0 +1,33 @@
+"""Images, a model that embeds them quickly, and real servers for the engines that need one."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lookalike.models import build_embedder
+from lookalike.models.checkpoint import save_model
+
+
+def paint(file, seed, size=32):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    blocks = np.random.default_rng(seed).integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    Image.fromarray(blocks).resize((size, size), Image.Resampling.NEAREST).save(file)
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    """A model folder: an untrained network."""
+    folder = tmp_path_factory.mktemp("model")
+    save_model(
+        folder, build_embedder("test_resnet", weights="none", size=32, embedding_dim=8), class_names=["a"]
+    )
+    return folder
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Two classes of three images."""
+    for number in range(3):
+        for name in ("кот", "dog"):
+            paint(tmp_path / "photos" / name / f"{number} x.png", seed=number + 10 * (name == "dog"))
+    return tmp_path / "photos"

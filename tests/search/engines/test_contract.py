@@ -1,0 +1,164 @@
+"""One contract for every engine; `servers` starts the real ones that some need."""
+
+import numpy as np
+import pytest
+
+from lookalike.errors import ArgumentError
+from lookalike.search.engines import ENGINES, EngineLocation
+from lookalike.search.engines.exact import search_rows
+from lookalike.search.engines.faiss import FaissEngine, FaissSettings
+from lookalike.search.engines.vector_file import VectorFile
+
+DIM = 8
+GRAPH = FaissSettings(hnsw_from=20, exact_share=0)
+LISTS = FaissSettings(hnsw_from=2, lists_from=20, exact_share=0, code_dims=2, code_bits=3)
+VARIANTS = {
+    "faiss graph": lambda location: FaissEngine(location, GRAPH),
+    "faiss lists": lambda location: FaissEngine(location, LISTS),
+}
+EVERY = {**{name: entry.open for name, entry in ENGINES.items()}, **VARIANTS}
+
+
+def unit(count, dim=DIM, seed=0):
+    vectors = np.random.default_rng(seed).standard_normal((count, dim)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.fixture(params=EVERY)
+def opened(request, tmp_path):
+    """Opens the engine again and again at one place, as processes would."""
+    entry = ENGINES[request.param.split()[0]]
+    if entry.package:
+        pytest.importorskip(entry.package, reason=f"pip install 'lookalike[{entry.extra}]' is absent")
+    uri = request.getfixturevalue(f"{request.param}_uri") if entry.uri else None
+    name = f"t{tmp_path.name.replace('-', '_')}"
+    engines = []
+
+    def call(writable=True):
+        location = EngineLocation(tmp_path / "vectors", DIM, name, uri, writable)
+        engines.append(EVERY[request.param](location))
+        return engines[-1]
+
+    yield call
+    for engine in engines:
+        engine.close()
+
+
+def slow(vectors, ids, query, k):
+    """Ids of the k most similar vectors, in a loop."""
+    return sorted(ids, key=lambda i: -float(vectors[i] @ query))[:k]
+
+
+@pytest.mark.parametrize("count", [1, 3, 200])
+@pytest.mark.parametrize("k", [1, 5, 300])
+def test_a_query_gets_exactly_min_k_n_ids_with_their_cosines(opened, count, k):
+    vectors, queries, ids = unit(count), unit(4, seed=1), np.arange(count) + 7
+    engine = opened()
+    engine.add(ids, vectors)
+    engine.save()
+    for found in (engine.search(queries, k), opened(writable=False).search(queries, k)):
+        width = min(k, count)
+        assert found.ids.shape == found.similarities.shape == (4, width)
+        assert (found.ids.dtype, found.similarities.dtype) == (np.int64, np.float32)
+        assert all(len(set(line)) == width for line in found.ids.tolist())
+        assert (np.diff(found.similarities, axis=1) <= 1e-6).all()
+        assert np.isin(found.ids, ids).all()
+        cosines = np.take_along_axis(queries @ vectors.T, found.ids - 7, axis=1)
+        np.testing.assert_allclose(found.similarities, cosines, atol=1e-5)
+
+
+def test_deleted_vectors_are_gone_and_new_ones_are_found(opened):
+    vectors = unit(120)
+    engine = opened()
+    engine.add(np.arange(60), vectors[:60])
+    engine.save()
+    engine.delete(np.arange(0, 60, 2))
+    engine.delete(np.array([999, 0]))
+    engine.add(np.arange(60, 120), vectors[60:])
+    left = [*range(1, 60, 2), *range(60, 120)]
+    for stage in ("before saving", "after saving", "opened again"):
+        assert engine.count() == len(left), stage
+        assert engine.ids().tolist() == left, stage
+        found = engine.search(vectors, 1)
+        for row in left:
+            assert found.ids[row, 0] == row, (stage, row)
+        assert not np.isin(found.ids, np.arange(0, 60, 2)).any(), stage
+        if stage == "before saving":
+            engine.save()
+        else:
+            engine.close()
+            engine = opened()
+
+
+def test_a_filter_gives_exactly_min_k_matches(opened):
+    vectors = unit(100)
+    engine = opened()
+    engine.add(np.arange(100), vectors)
+    engine.save()
+    for allowed in ([], [5], list(range(0, 100, 3)), list(range(95)), [500, 5]):
+        stored = [i for i in allowed if i < 100]
+        found = engine.search(vectors[:3], 10, allowed=np.array(allowed, np.int64))
+        assert found.ids.shape == (3, min(10, len(stored)))
+        assert np.isin(found.ids, stored).all()
+    exact = [slow(vectors, range(0, 100, 3), query, 5) for query in vectors[:3]]
+    found = engine.search(vectors[:3], 5, allowed=np.arange(0, 100, 3))
+    share = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(found.ids.tolist(), exact, strict=True)])
+    assert share > 0.7
+
+
+def test_similarities_never_leave_minus_one_to_one(opened):
+    vectors = unit(300)
+    engine = opened()
+    engine.add(np.arange(300), vectors)
+    engine.save()
+    found = engine.search(np.concatenate([vectors, -vectors]), 300)
+    assert found.similarities.max() <= 1
+    assert found.similarities.min() >= -1
+
+
+def test_vectors_come_back_as_they_were_given(opened):
+    vectors = unit(20)
+    engine = opened()
+    engine.add(np.arange(20) * 3, vectors)
+    np.testing.assert_allclose(engine.vectors(np.array([57, 0, 3])), vectors[[19, 0, 1]], atol=1e-6)
+    with pytest.raises(ArgumentError, match="1"):
+        engine.vectors(np.array([1]))
+
+
+def test_an_empty_engine_finds_nothing(opened):
+    engine = opened()
+    assert engine.count() == 0
+    engine.save()
+    assert engine.search(unit(2), 3).ids.shape == (2, 0)
+    assert opened(writable=False).search(unit(2), 3).ids.shape == (2, 0)
+
+
+@pytest.mark.parametrize("block", [1, 3, 1000])
+@pytest.mark.parametrize("deleted", [[], [0, 7, 39], list(range(38))])
+def test_exact_search_in_blocks_of_any_size_equals_a_sorted_list(tmp_path, block, deleted):
+    vectors, queries = unit(40), unit(5, seed=1)
+    file = VectorFile(tmp_path, DIM, writable=True)
+    file.add(np.arange(40), vectors)
+    rows = np.setdiff1d(np.arange(40), deleted)
+    found, _ = search_rows(file, queries, 4, rows if deleted else None, block=block)
+    assert found.tolist() == [slow(vectors, rows.tolist(), query, 4) for query in queries]
+
+
+def test_ties_come_in_the_order_of_adding(tmp_path):
+    file = VectorFile(tmp_path, DIM, writable=True)
+    file.add(np.arange(12), np.repeat(unit(2), 6, axis=0))
+    assert search_rows(file, unit(1), 3, None)[0].tolist() == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize("settings", [GRAPH, LISTS], ids=["graph", "lists"])
+def test_faiss_finds_nearly_all_of_a_larger_set(tmp_path, settings):
+    pytest.importorskip("faiss", reason="pip install 'lookalike[faiss]' is absent")
+    vectors = unit(3000, dim=32)
+    engine = FaissEngine(EngineLocation(tmp_path, 32), settings)
+    engine.add(np.arange(3000), vectors)
+    engine.save()
+    exact = (vectors[:100] @ vectors.T).argsort(axis=1)[:, :-11:-1]
+    found = engine.search(vectors[:100], 10).ids
+    share = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.tolist(), exact.tolist(), strict=True)])
+    assert share > 0.9
+    assert len(list(tmp_path.glob("*.faiss"))) == 1
