@@ -1,4 +1,4 @@
-"""A loss as docs/how_to/add_a_loss.md writes it: half the squared distance to the proxy of the own class."""
+"""The loss of docs/how_to/add_a_loss.md: mean weighted distance to the proxy of the sample's own class."""
 
 from torch import Generator, Tensor
 
@@ -11,10 +11,11 @@ class PullToProxy(ProxyLoss):
     """mean_i weight * (1 - s_iy), s a cosine similarity.
 
     Args:
-        weight: of the loss.
+        weight: lambda in the paper.
+        proxy_init, generator: see `ProxyLoss`.
     """
 
-    paper = "none"
+    paper = "Author, Title, Venue year"
     search_space = (SearchRange("weight", 0.1, 10, log=True, source="ours"),)
 
     def __init__(
