@@ -48,7 +48,7 @@ class NamedPML(PMLLoss):
     """
 
     paper = "Musgrave, Belongie and Lim, PyTorch Metric Learning, 2020; each loss has its own"
-    toy_arguments: ClassVar[dict[str, Any]] = {"loss_class": "CircleLoss"}
+    toy_arguments: ClassVar[dict[str, Any]] = {"loss_class": "NTXentLoss"}
 
     def __init__(
         self,
