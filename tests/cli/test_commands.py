@@ -62,7 +62,7 @@ def test_saved_evaluations_can_be_compared(lookalike, trained, desk):
     for run in ("photos", "other"):
         assert (
             lookalike(
-                "evaluate", f"runs/{run}", "--save", f"{run}_scores", "--ties", "pessimistic", "--quiet"
+                "evaluate", f"runs/{run}", "--save", f"{run}_scores", "--no-match", "miss", "--quiet"
             ).code
             == 0
         )
