@@ -1,11 +1,11 @@
 """Faults injected into trainings: signals at random moments, disks that fill up, two commands at once.
 
-    python -m benchmarks.faults DATA [--kills 200] [--modes frozen partial finetune] [--json FILE] [--set NAME=VALUE ...]
+    python -m benchmarks.faults DATA [--kills 200] [--modes frozen partial finetune] [--json FILE] [--set NAME=VALUE]
 
 Each trial interrupts a training one or more times, gives the next command a person would give (--resume, or the same
 again), and compares what is left with an uninterrupted run: model, result, log and training state have to be the same
-bit for bit, but for seconds, and no temporary file may stay. Every command is a process of its own, forked from a server
-that has imported the package, so that most of a trial is training.
+bit for bit, but for seconds, and no temporary file may stay. Every command is a process of its own, forked from a
+server that has imported the package, so that most of a trial is training.
 """
 
 import argparse
