@@ -4,6 +4,7 @@ docs/reference/command_line.md   every command with its arguments, options and e
 docs/reference/settings.md       every setting with its default
 docs/reference/python_api.md     what `import lookalike` offers
 docs/reference/studies.md        every table and figure of the papers
+docs/reference/backbones.md      the table of recommended backbones; the rest of the page is written by hand
 docs/reference/metrics.md        the table and the entries of all metrics; the rest of the page is written by hand
 """
 
@@ -19,6 +20,7 @@ import lookalike
 from lookalike.cli import app
 from lookalike.config.experiment import setting_facts
 from lookalike.evaluation.glossary import reference_sections, reference_table
+from lookalike.models.recommended import recommended
 from lookalike.studies import STUDIES
 from lookalike.studies.published import SOURCES, citation
 
@@ -30,15 +32,29 @@ def pages() -> dict[str, str]:
     """The text of each generated page, by file name."""
     made = {"command_line.md": command_line(), "settings.md": settings(), "python_api.md": python_api()}
     made["studies.md"] = studies()
-    return {name: GENERATED + text for name, text in made.items()} | {"metrics.md": metrics()}
+    by_hand = {"metrics.md": metrics(), "backbones.md": backbones()}
+    return {name: GENERATED + text for name, text in made.items()} | by_hand
 
 
 def metrics() -> str:
     """The page of metrics, with what METRICS holds between its marks."""
-    text = (REFERENCE / "metrics.md").read_text(encoding="utf-8")
-    for name, part in (("table", reference_table()), ("entries", reference_sections())):
-        before, _, rest = text.partition(f"<!-- {name} -->")
-        text = f"{before}<!-- {name} -->\n\n{part}\n\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
+    return _filled("metrics.md", {"table": reference_table(), "entries": reference_sections()})
+
+
+def backbones() -> str:
+    """The page of backbones, with the recommended ones between its marks."""
+    rows = recommended()
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *([str(value) for value in row.values()] for row in rows)]
+    table = "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+    return _filled("backbones.md", {"recommended": table})
+
+
+def _filled(name: str, parts: dict[str, str]) -> str:
+    """A page written by hand, with the parts between their marks."""
+    text = (REFERENCE / name).read_text(encoding="utf-8")
+    for mark, part in parts.items():
+        before, _, rest = text.partition(f"<!-- {mark} -->")
+        text = f"{before}<!-- {mark} -->\n\n{part}\n\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
     return text
 
 

@@ -9,6 +9,7 @@ from lookalike.cli.common import (
     DataArgument,
     Device,
     Json,
+    OnBadFile,
     Quiet,
     Set,
     make_progress,
@@ -55,6 +56,7 @@ def train(
     resume: Resume = False,
     overwrite: Overwrite = False,
     refit: Refit = False,
+    on_bad_file: OnBadFile = "skip",
     device: Device = "auto",
     devices: Devices = 1,
     minutes: Minutes = None,
@@ -79,7 +81,11 @@ def train(
             "--resume goes on with the run's own settings; drop --set, --config, --from, --refit and --minutes"
         )
     experiment = (load_experiment(config) if config else Experiment()).override(
-        [*(settings or []), *(["train.refit=true"] if refit else [])]
+        [
+            *(settings or []),
+            *(["train.refit=true"] if refit else []),
+            *([f"data.on_bad_file={on_bad_file}"] if on_bad_file != "skip" else []),
+        ]
     )
     done = fit(
         data,

@@ -2,7 +2,7 @@
 
 Processes decode ahead of a network that trains, or that an accelerator runs. Where the CPU only embeds they
 take a core away from a network whose threads all wait for the slowest; there it is faster to take turns: all
-cores decode a batch, then all run the network (docs/performance.md).
+cores decode a batch, then all run the network (docs/benchmarks/README.md).
 """
 
 import time
@@ -61,7 +61,7 @@ class ImageLoader:
 
     Worker processes live as long as this object. Forked anew for each pass, they would each time share the
     memory of a process full of activations, every page of which is then copied when it is next written to: a
-    second or more a pass (docs/performance.md). One pass can be under way at a time.
+    second or more a pass (docs/benchmarks/README.md). One pass can be under way at a time.
 
     Args:
         workers: decoding processes; with 0 this process's threads decode.

@@ -12,6 +12,7 @@ The chosen model is never worse on validation than the start.
 """
 
 import os
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,8 @@ from numpy.typing import NDArray
 
 from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.read import read
+from lookalike.data.load import load_images, reading
+from lookalike.data.screen import describe_copies, find_test_copies
 from lookalike.data.splits import Split
 from lookalike.errors import ArgumentError
 from lookalike.training.checks import check_run
@@ -102,8 +104,9 @@ def fit(
     if start_from and not resume:
         experiment = experiment.with_network_of(RunDir(start_from).experiment())
 
-    table = data if isinstance(data, LabeledImages) else read(data)
+    table = load_images(data, **reading(experiment.data), progress=progress)
     split = split or experiment.split(table)
+    copies = find_test_copies(split) if score_test else {}
     facts = data_facts(data, table, split, start_from)
     if minutes is not None:
         if resume or devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ:
@@ -124,10 +127,14 @@ def fit(
             _open_run(context, facts, resume=resume, overwrite=overwrite)
         context.processes.barrier(patient=True)
         progress.say("\n".join([describe_plan(context), *warnings]))
-        return _run(context, network, score_test=score_test)
+        if copies:
+            progress.say(describe_copies(copies))
+        return _run(context, network, copies, score_test=score_test)
 
 
-def _run(context: RunContext, network: TrainablePart, *, score_test: bool) -> FitResult:
+def _run(
+    context: RunContext, network: TrainablePart, copies: Mapping[str, str], *, score_test: bool
+) -> FitResult:
     """Trains, selects, refits, tests and saves."""
     cache = None if context.mode == "finetune" else build_cache(context, network, context.split.trainval)
     start, choice = select(context, network, cache)
@@ -149,8 +156,20 @@ def _run(context: RunContext, network: TrainablePart, *, score_test: bool) -> Fi
     result["in_words"] = describe_result(context, result)
     if context.is_main_process:
         after.save(context.run_dir.path / "test_queries")
+    if copies:
+        result |= {"test_copies": _score_without(context.split.test, copies, vectors[1])}
     _save(context, network, result)
     return FitResult(result, context.split.test, *vectors)
+
+
+def _score_without(
+    test: LabeledImages, copies: Mapping[str, str], matrix: NDArray[np.float32]
+) -> dict[str, Any]:
+    """How many test images training also has, and the scores of the chosen model without them."""
+    kept = np.array([path not in copies for path in test.paths])
+    rest = test.rows(kept)
+    scores = score(rest, matrix[kept]).to_dict() if rest.class_counts().max(initial=0) > 1 else None
+    return {"images": len(copies), "copy_of": dict(copies), "test_without": scores}
 
 
 def _open_run(context: RunContext, facts: dict[str, Any], *, resume: bool, overwrite: bool) -> None:

@@ -16,7 +16,7 @@ from lookalike.data.dataset import CoarseLevel, LabeledImages
 from lookalike.data.image_io import image_size
 from lookalike.data.samplers import BalancedBatches, RandomBatches
 from lookalike.data.splits import Split
-from lookalike.errors import DataError
+from lookalike.errors import ArgumentError, DataError
 from lookalike.losses import LOSSES, MetricLoss
 from lookalike.losses.sharded import Sharded
 from lookalike.models import whitening
@@ -225,7 +225,10 @@ def build_loss(
     if experiment.train.shard_proxies:
         base = {"name": experiment.loss.name, "settings": arguments}
         return Sharded(num_classes, embedding_dim, base=base, generator=generator)
-    return kind(num_classes, embedding_dim, **(given | arguments))
+    try:
+        return kind(num_classes, embedding_dim, **(given | arguments))
+    except AssertionError as error:  # how pytorch-metric-learning refuses
+        raise ArgumentError(f"loss '{experiment.loss.name}' refuses its settings: {error}") from error
 
 
 def _given_parents(wanted: str, coarse: tuple[CoarseLevel, ...]) -> list[Any]:
