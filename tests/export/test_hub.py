@@ -27,6 +27,8 @@ class StandIn(BaseHTTPRequestHandler):
         self.server.asked.append(f"POST {self.path}")
         if self.server.refuse:
             return self.answer({"error": "Invalid token"}, code=401)
+        if self.path == "/api/validate-yaml":
+            return self.answer({"errors": [], "warnings": []})
         if self.path == "/api/repos/create":
             self.server.created = json.loads(body)
             return self.answer({"url": f"{self.server.address}/somebody/toys"})
