@@ -24,7 +24,7 @@ ALLOWED = {("evaluation", "ranking")}
 
 ONLY_IN = {
     "timm": {"models", "export"},
-    "PIL": {"data.image_io", "data.image_bytes", "data.image_color", "data.glyphs"},
+    "PIL": {"export.outside", "data.image_io", "data.image_bytes", "data.image_color", "data.glyphs"},
     "typer": {"cli"},
     "rich": {"utils.progress", "cli"},
     "matplotlib": {"reporting", "data.glyphs", "studies.figure"},
@@ -36,6 +36,9 @@ ONLY_IN = {
     "fastapi": {"serve"},
     "starlette": {"serve"},
     "uvicorn": {"serve"},
+    "huggingface_hub": {"models.pretrained", "export.hub"},
+    "onnx": {"export.programs"},
+    "onnxruntime": {"export.outside"},
     "optuna": {"studies.protocols.hyperparameter_search"},
 }
 """Packages that only these modules may import."""

@@ -62,7 +62,7 @@ def test_saved_evaluations_can_be_compared(lookalike, trained, desk):
     for run in ("photos", "other"):
         assert (
             lookalike(
-                "evaluate", f"runs/{run}", "--save", f"{run}_scores", "--ties", "pessimistic", "--quiet"
+                "evaluate", f"runs/{run}", "--save", f"{run}_scores", "--no-match", "miss", "--quiet"
             ).code
             == 0
         )
@@ -145,14 +145,14 @@ def test_search_by_sample_leaves_the_query_out(lookalike, trained):
         (["train", "photos", "--out", "r", "--set", "loss.name=proxy_ankor"], "proxy_anchor"),
         (["train", "photos", "--out", "r", "--set", "model.backbone=resnet5O"], "resnet50"),
         (["train", "photos", "--out", "r", "--resume", "--set", "seed=1"], "own settings"),
-        (["train", "photos", "--out", "r", "--resume"], "no run directory"),
+        (["train", "photos", "--out", "r", "--resume"], "not a run directory"),
         (["train", "photos", "--out", "r", "--device", "cuda:9"], "device"),
         (["evaluate"], "--embeddings"),
         (["evaluate", "photos"], "no model"),
         (["evaluate", "runs/photos", "--ks", "a"], "1,2,4,8"),
         (["embed", "runs/photos", "photos", "--out", "x.csv"], ".npz"),
         (["search", "photos", "photos/0/0.png"], "no index"),
-        (["show", "photos"], "no run directory"),
+        (["show", "photos"], "not a run directory"),
         (["list", "loses"], "did you mean 'losses'"),
     ],
 )

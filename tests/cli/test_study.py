@@ -7,31 +7,34 @@ import pytest
 TOY = (
     "--dataset", "photos", "--mode", "frozen", "--backbone", "test_resnet", "--set", "model.weights=none",
     "--set", "train.epochs=1", "--set", "data.workers=0", "--set", "model.embedding_dim=8",
-    "--set", "data.image_size=32", "--seeds", "1", "--quiet",
+    "--set", "data.image_size=32", "--seeds", "1", "--protocol", "held_out", "--quiet",
 )  # fmt: skip
 
 
-def test_list_is_one_name_a_line(lookalike):
+def test_list_is_a_name_and_a_title_per_line(lookalike):
     lines = lookalike("study", "list").out.splitlines()
-    assert "proxynca_pp/table7" in lines
-    assert all(line.count("/") == 1 and " " not in line for line in lines)
-    assert [entry["study"] for entry in json.loads(lookalike("study", "list", "--json").out)] == lines
+    listed = json.loads(lookalike("study", "list", "--json").out)
+    assert [line.split("  ")[0] for line in lines] == [entry["study"] for entry in listed]
+    assert all(line.endswith(entry["title"]) for line, entry in zip(lines, listed, strict=True))
 
 
 def test_show_prints_what_differs_and_what_was_published(lookalike):
     shown = lookalike("study", "show", "proxynca_pp/table7").out
-    assert "loss.temperature=1.0" in shown
-    assert "61.4 [S]" in shown
+    assert "loss.temperature=1" in shown
+    assert "61.4±0.4 [S]" in shown
+    assert "optimizer: adam" in shown
     tree = json.loads(lookalike("study", "show", "proxynca_pp/table7", "--json").out)
-    assert tree["rows"][1]["published"]["recall_at_1"] == {"percent": 61.4, "spread": None, "source": "S"}
+    assert tree["rows"][1]["published"]["recall_at_1"] == {
+        "text": "61.4±0.4", "value": 61.4, "spread": 0.4, "source": "S",
+    }  # fmt: skip
 
 
 def test_run_goes_on_and_table_prints_what_there_is(lookalike, tmp_path):
     first = lookalike("study", "run", "proxynca_pp/table7", *TOY, "--rows=-scale", "--out", tmp_path)
     assert first.code == 0, first.err
-    assert "Measured on photos, protocol held_out, selected on validation classes" in first.out
-    assert "Not the paper's experiment" in first.out
-    scores = {file: file.stat().st_mtime_ns for file in tmp_path.glob("runs/*/score.json")}
+    assert "Measured on photos (photos, protocol held_out, network test_resnet, mode frozen" in first.out
+    assert "protocol held_out, selected on validation classes. Not the paper's experiment" in first.out
+    scores = {file: file.stat().st_mtime_ns for file in tmp_path.glob("runs/*/run/result.json")}
     both = ("--rows", "-scale,-max", "--out", tmp_path, "--json")
     again = lookalike("study", "run", "proxynca_pp/table7", *TOY, *both)
     tree = json.loads(again.out)
@@ -49,6 +52,7 @@ def test_run_goes_on_and_table_prints_what_there_is(lookalike, tmp_path):
         (("run", "proxynca_pp/table7", "--smoke", "--rows", "ful"), "did you mean 'full'"),
         (("run", "proxynca_pp/table7", "--smoke", "--budget", "soon"), "such as 10m"),
         (("run", "proxynca_pp/table7", "--smoke", "--mode", "frosen"), "did you mean 'frozen'"),
+        (("run", "proxynca_pp/table7", "--smoke", "--sampler", "tpee"), "did you mean 'tpe'"),
         (("run", "proxynca_pp/table7", "--data", "nowhere"), "no folder 'nowhere'"),
         (("table", "hpl/table1", "--out", "nowhere"), "nothing of hpl/table1 has been run"),
     ],

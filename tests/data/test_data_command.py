@@ -1,9 +1,14 @@
 import json
+import shutil
 
 import pytest
 from typer.testing import CliRunner
 
 from lookalike.cli.data import app
+from lookalike.config.experiment import Experiment
+from lookalike.data.read import read
+from lookalike.models.checkpoint import save_model
+from lookalike.models.embedder import build_embedder
 
 
 def run(*arguments):
@@ -25,10 +30,48 @@ def test_check_reports_and_writes_what_is_left(photos, tmp_path):
     code, out = run("check", photos, "--quiet")
     assert (code, out.splitlines()[-1]) == (0, "nothing harmful found")
     (photos / "ant" / "1.jpg").write_bytes(b"")
-    code, out = run("check", photos, "--quiet", "--strict", "--json", "--out", tmp_path / "clean.csv")
+    shutil.copy(photos / "bee" / "1.jpg", photos / "bee" / "copy.jpg")
+    clean, page = tmp_path / "clean.csv", tmp_path / "check.html"
+    code, out = run("check", photos, "--quiet", "--json", "--write", clean, "--html", page)
     assert code == 1
-    assert list(json.loads(out)["unreadable"]) == ["ant/1.jpg"]
-    assert (tmp_path / "clean.csv").read_text().count("\n") == 6
+    assert json.loads(out)["findings"]["unreadable"]["cases"] == [["ant/1.jpg"]]
+    assert clean.read_text().count("\n") == 6
+    removed = (tmp_path / "clean.removed.csv").read_text().splitlines()
+    assert removed[0] == "path,reason"
+    assert removed[1].startswith("photos/ant/1.jpg,the file is empty")
+    assert removed[2] == "photos/bee/copy.jpg,copy of bee/1.jpg"
+    assert page.read_text().count("data:image/jpeg") >= 2
+    assert run("check", clean, "--quiet")[0] == 0
+
+
+def test_check_needs_no_labels(photos, tmp_path):
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    for number, file in enumerate(sorted(photos.rglob("*.jpg"))):
+        shutil.copy(file, flat / f"{number}.jpg")
+    assert run("check", flat, "--quiet")[0] == 0
+    (flat / "0.jpg").write_bytes(b"")
+    code, out = run("check", flat, "--quiet")
+    assert (code, "0.jpg: the file is empty" in out) == (1, True)
+
+
+def test_check_with_a_model_finds_wrong_labels(photos, tmp_path):
+    model = tmp_path / "model"
+    embedder = build_embedder("test_resnet", weights="none", size=32, embedding_dim=8)
+    save_model(model, embedder, class_names=["a"])
+    code, out = run("check", photos, "--model", model, "--quiet", "--json", "--device", "cpu")
+    assert code == 0
+    assert json.loads(out)["images"] == 6
+
+
+def test_split_is_the_split_that_a_run_makes(tmp_path, image):
+    for c in range(40):
+        image(tmp_path / "d" / f"c{c}" / "0.jpg", seed=c)
+        image(tmp_path / "d" / f"c{c}" / "1.jpg", seed=100 + c)
+    shown = json.loads(run("split", tmp_path / "d", "--json")[1])
+    split = Experiment().split(read(tmp_path / "d"))
+    assert shown["digest"] == split.digest()
+    assert shown["test"]["classes"] == split.test.num_classes == 12
 
 
 def test_split_shows_the_digest_and_writes_a_file_that_reproduces_it(tmp_path, image):

@@ -107,7 +107,7 @@ def test_broken_files_are_named(tmp_path):
         "half.jpg": (whole.getvalue()[: len(whole.getvalue()) // 2], "cannot be decoded"),
         "empty.jpg": (b"", "the file is empty"),
         "text.jpg": (b"<html>not found</html>", "not an image"),
-        "phone.heic": (heic, "a damaged HEIC image"),
+        "phone.heic": (heic, "a damaged image"),
     }
     for name, (content, message) in files.items():
         (tmp_path / name).write_bytes(content)

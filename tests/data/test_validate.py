@@ -4,10 +4,12 @@ import shutil
 import numpy as np
 import pytest
 from PIL import Image
+from zoo import WHOLE, pattern
 
 from lookalike.data.image_io import open_image
+from lookalike.data.labels import join_labels
 from lookalike.data.read import read
-from lookalike.data.validate import _near_pairs, check_data, without
+from lookalike.data.validate import check_data, without
 
 
 @pytest.fixture
@@ -38,20 +40,24 @@ def troubled(tmp_path, image):
     return read(root)
 
 
+def found(report, kind):
+    return sorted(map(sorted, report.cases(kind)))
+
+
 def test_every_trouble_is_found_in_one_pass(troubled):
     report = check_data(troubled)
-    assert list(report.unreadable) == ["test/dog/half.jpg"]
-    assert "cannot be decoded" in report.unreadable["test/dog/half.jpg"]
-    assert report.duplicates == [["train/ant/1 copy.jpg", "train/ant/1.jpg"]]
-    assert sorted(map(sorted, report.conflicts)) == [
+    assert found(report, "unreadable") == [["test/dog/half.jpg"]]
+    assert "cannot be decoded" in report.reasons["test/dog/half.jpg"]
+    assert found(report, "duplicates") == [["train/ant/1 copy.jpg", "train/ant/1.jpg"]]
+    assert found(report, "conflicts") == [
         ["test/dog/exact.jpg", "train/bee/2.jpg"],
         ["train/ant/bee.jpg", "train/bee/1.jpg"],
     ]
-    assert [set(pair) for pair in report.near] == [{"train/ant/2.jpg", "test/dog/again.png"}]
-    assert report.leaks == ["test/dog/again.png", "test/dog/exact.jpg"]
-    assert report.shared_classes == ["ant"]
-    assert report.lone == ["cat"]
-    assert report.parts == {"train": 7, "test": 6}
+    assert found(report, "near_duplicates") == [["test/dog/again.png", "train/ant/2.jpg"]]
+    assert sorted(case[0] for case in report.cases("leaks")) == ["test/dog/again.png", "test/dog/exact.jpg"]
+    assert found(report, "shared_classes") == [["ant"]]
+    assert found(report, "singletons") == [["cat"]]
+    assert report.splits == {"train": 7, "test": 6}
     assert (report.images, report.classes, report.clean) == (13, 4, False)
 
 
@@ -61,13 +67,13 @@ def test_the_report_is_text_and_json(troubled):
     for words in (
         "13 images, 4 classes (1 to 5, median 3.5 images each)",
         "split: train 7, test 6",
-        "1 files cannot be read",
-        "2 test images are also in another part",
-        "1 classes have one image",
-        "7 images should go",
+        "error: 1 files cannot be read",
+        "error: 2 test images are also in another split",
+        "warning: 1 classes have one image",
+        "7 images should be removed",
     ):
         assert words in text
-    assert json.loads(json.dumps(report.to_dict()))["leaks"] == report.leaks
+    assert json.loads(json.dumps(report.to_dict()))["reasons"] == report.reasons
 
 
 def test_what_is_left_is_clean(troubled):
@@ -83,11 +89,69 @@ def test_a_sound_data_set(photos):
     assert report.near == []
 
 
-@pytest.mark.parametrize("block", [1, 3, 50])
-def test_near_pairs_agree_with_loops_at_any_block_size(block):
-    looks = list(np.random.default_rng(0).uniform(0, 255, (12, 16, 16)).astype(np.float32))
-    looks[7] = looks[2] * 0.5 + 3
-    looks[11] = looks[0].copy()
-    looks[4] = None
-    looks[5] = np.full((16, 16), 9, np.float32)
-    assert _near_pairs(looks, block) == [(0, 11), (2, 7)]
+def save(path, pixels, **options):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path, **options)
+
+
+def noise(seed, size=(40, 50, 3), top=256, dtype=np.uint8):
+    return np.random.default_rng(seed).integers(0, top, size).astype(dtype)
+
+
+def test_odd_images_are_counted_by_kind(tmp_path):
+    root, exif = tmp_path / "d", Image.Exif()
+    exif[0x0112] = 6
+    save(root / "a/whole.jpg", noise(0))
+    save(root / "a/turned.jpg", noise(1), exif=exif)
+    save(root / "a/white.png", np.full((30, 30, 3), 255, np.uint8))
+    save(root / "b/dark.png", noise(2, (5, 5, 3), 20).repeat(9, 0).repeat(9, 1))
+    save(root / "b/tiny.png", noise(3, (8, 60, 3)))
+    save(root / "b/scan.png", np.kron(noise(4, (6, 6), 4096, np.uint16), np.ones((8, 8), np.uint16)))
+    (root / "b/text.png").write_bytes(WHOLE["damaged_text.png"])
+    report = check_data(read(root))
+    kinds = {kind: [case[0] for case in finding.cases] for kind, finding in report.findings.items()}
+    assert kinds["rotated"] == ["a/turned.jpg"]
+    assert kinds["blank"] == ["a/white.png"]
+    assert kinds["dark"] == ["b/dark.png"]
+    assert kinds["tiny"] == ["b/text.png", "b/tiny.png"]
+    assert kinds["gray_12_bits"] == ["b/scan.png"]
+    assert kinds["damaged_metadata"] == ["b/text.png"]
+    assert report.formats == {"PNG": 5, "JPEG": 2}
+    assert report.reasons == {"a/white.png": "blank: one plain color"}
+
+
+def test_labels_that_may_mean_one_class_are_told_and_joined_on_request(tmp_path):
+    for name in ("cat", "Cat", "owl", "7", "07"):
+        for number in range(2):
+            save(tmp_path / "d" / name / f"{number}.png", noise(hash(name) % 999 + number))
+    table = read(tmp_path / "d")
+    assert found(check_data(table), "similar_labels") == [["07", "7"], ["Cat", "cat"]]
+    joined = join_labels(table)
+    assert joined.num_classes == 3
+    assert not check_data(joined).cases("similar_labels")
+    assert len(joined) == len(table)
+
+
+def test_images_of_another_data_set_are_found(photos, tmp_path):
+    other = tmp_path / "other"
+    for path in ("x/1.jpg", "y/2.jpg"):
+        save(other / path, noise(len(path) + ord(path[0])))
+    shutil.copy(photos / "ant/2.jpg", other / "x/copy.jpg")
+    pattern((60, 40), seed=9).save(photos / "bee/1.jpg", quality=60)
+    pattern((90, 60), seed=9).save(other / "y/larger.png")
+    report = check_data(read(photos), against=read(other))
+    assert report.cases("also_in_other") == [["ant/2.jpg", "x/copy.jpg"], ["bee/1.jpg", "y/larger.png"]]
+    assert report.reasons["ant/2.jpg"] == "also in other: x/copy.jpg"
+
+
+def test_a_thousand_frames_of_one_scene_are_one_group(tmp_path):
+    base = noise(0, (8, 8, 3), 190) + 30
+    for number in range(100):
+        frame = base + np.random.default_rng(number).integers(-2, 3, base.shape)
+        save(
+            tmp_path / "d" / f"scene{number % 4}" / f"{number}.png",
+            frame.astype(np.uint8).repeat(4, 0).repeat(4, 1),
+        )
+    report = check_data(read(tmp_path / "d"))
+    assert [len(group) for group in report.near] == [100]
+    assert len(json.dumps(report.to_dict())) < 20_000

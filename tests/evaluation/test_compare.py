@@ -1,4 +1,4 @@
-"""Saved results: written, read back, set side by side, from the library and the command line."""
+"""Saved results: written, read and compared, from the library and the command line."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from lookalike.cli import compare as verb
+from lookalike.cli import compare as command
 from lookalike.errors import ArgumentError, FileError, UnknownNameError
 from lookalike.evaluation import compare_results, evaluate, interval_of, interval_over_seeds, load_result
 
@@ -58,29 +58,65 @@ def test_seeds_and_one_result(saved):
 
 def test_refusals(saved, tmp_path):
     other = evaluate(np.eye(4), [0, 0, 1, 1]).save(tmp_path / "other")
-    with pytest.raises(ArgumentError, match="did not ask the same queries"):
+    with pytest.raises(ArgumentError, match="have different queries"):
         compare_results(load_result(saved[0]), load_result(other))
-    with pytest.raises(UnknownNameError, match="did you mean"):
+    with pytest.raises(UnknownNameError, match="did you mean 'recall_at_1'"):
         load_result(saved[0]).metric("recal_at_1")
+    with pytest.raises(ArgumentError, match="has no recall_at_16"):
+        load_result(saved[0]).metric("recall_at_16")
     with pytest.raises(FileError, match="no file"):
         load_result(tmp_path / "absent")
-    strict = evaluate(np.eye(4), [0, 0, 1, 1], ties="pessimistic").save(tmp_path / "strict")
-    with pytest.raises(ArgumentError, match="ties=index"):
+    strict = evaluate(np.eye(4), [0, 0, 1, 1], no_match="miss").save(tmp_path / "strict")
+    with pytest.raises(ArgumentError, match="no_match=exclude"):
         compare_results(load_result(other), load_result(strict))
+    (tmp_path / "text.json").write_text("[]")
+    (tmp_path / "text.npz").write_text("")
+    with pytest.raises(FileError, match="are not a saved result"):
+        load_result(tmp_path / "text.json")
+
+
+def test_nothing_to_compare_is_said(tmp_path):
+    """Ten singletons: no query has a value."""
+    lone = load_result(evaluate(np.eye(10), range(10)).save(tmp_path / "lone"))
+    with pytest.raises(ArgumentError, match="no query has a value"):
+        interval_of(lone)
+    with pytest.raises(ArgumentError, match="has no recall_at_1"):
+        interval_over_seeds([lone, lone])
 
 
 def call(*arguments):
     app = typer.Typer()
     app.callback()(lambda: None)
-    verb.add(app)
+    command.add(app)
     return CliRunner().invoke(app, ["compare", *map(str, arguments)])
 
 
-def test_command_line(saved):
-    told = call(*saved[:2], "--metric", "mrr")
-    assert told.exit_code == 0
-    assert "second minus first" in told.stdout
-    assert json.loads(call(*saved[:2], "--json").stdout)["second"] > 0.5
-    assert "classes drawn anew" in call(saved[0]).stdout
+def strict_json(text):
+    """JSON as a strict reader reads it: NaN is refused."""
+
+    def refuse(word):
+        raise ValueError(word)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_command_line_of_two(saved):
+    printed = call(*saved[:2], "--metric", "mrr")
+    assert printed.exit_code == 0
+    assert "difference (second minus first)" in printed.stdout
+    assert "The second is better on these queries" in printed.stdout
+    assert strict_json(call(*saved[:2], "--json").stdout)["second"] > 0.5
+    assert "The first is better" in call(saved[1], saved[0]).stdout
+    assert "do not separate the two" in call(saved[0], saved[0]).stdout
+
+
+def test_command_line_of_one_and_of_seeds(saved):
+    assert "by a bootstrap over 12 classes" in call(saved[0]).stdout
     assert "mean over 3 seeds" in call(*saved, "--seeds").stdout
     assert isinstance(call(*saved).exception, ArgumentError)
+    assert isinstance(call(saved[0], "--metric", "map_at_rr").exception, UnknownNameError)
+
+
+def test_one_seed_has_no_interval_and_null_in_json(saved):
+    assert strict_json(call(saved[0], "--seeds", "--json").stdout)["low"] is None
+    assert "gives no confidence interval" in call(saved[0], "--seeds").stdout

@@ -6,7 +6,7 @@ import pytest
 
 from lookalike.errors import DataError, FileError
 from lookalike.evaluation import evaluate, evaluate_files
-from lookalike.evaluation.files import read_vectors
+from lookalike.evaluation.files import read_embeddings
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_npy_stays_on_disk_even_when_it_does_not_fit_the_bound(vectors, tmp_path
     rows, labels = vectors
     np.save(tmp_path / "e.npy", rows)
     np.save(tmp_path / "l.npy", labels)
-    matrix, _ = read_vectors(tmp_path / "e.npy", tmp_path / "l.npy")
+    matrix, _ = read_embeddings(tmp_path / "e.npy", tmp_path / "l.npy")
     assert isinstance(matrix, np.memmap)
     big = np.lib.format.open_memmap(tmp_path / "big.npy", mode="w+", dtype=np.float32, shape=(3000, 256))
     big[:] = np.random.default_rng(1).normal(size=(3000, 256))
@@ -87,3 +87,27 @@ def test_refusals(vectors, tmp_path):
     (tmp_path / "e.csv").write_text("1,2")
     with pytest.raises(FileError, match=r"expected \.npy, \.npz or \.parquet"):
         evaluate_files(tmp_path / "e.csv")
+
+
+def test_floating_labels_that_may_have_been_rounded_are_refused(vectors, tmp_path):
+    """float32 holds 2^24 + 1 as 2^24: two classes would become one."""
+    rows, _ = vectors
+    np.save(tmp_path / "e.npy", rows)
+    for dtype, limit in (("f2", 2**11), ("f4", 2**24), ("f8", 2**53)):
+        np.save(tmp_path / "labels.npy", (limit + np.arange(40) % 2).astype(dtype))
+        with pytest.raises(DataError, match=f"from {limit:,} on.*save the labels as integers"):
+            evaluate_files(tmp_path / "e.npy", tmp_path / "labels.npy")
+        np.save(tmp_path / "labels.npy", (limit - 1 - np.arange(40) % 2).astype(dtype))
+        assert evaluate_files(tmp_path / "e.npy", tmp_path / "labels.npy").counts["classes"] == 2
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_labels_to_ignore_are_written_as_in_the_file(vectors, tmp_path, words):
+    rows, _ = vectors
+    labels = np.repeat([-1, 3, 4, 5], 10)
+    np.savez(tmp_path / "e.npz", embeddings=rows, labels=labels.astype(str) if words else labels)
+    result = evaluate_files(tmp_path / "e.npz", ignore_labels=["-1"])
+    assert result.counts["queries"] == 30
+    assert result.counts["ignored"] == {"queries": 10, "gallery": 10}
+    with pytest.raises(DataError, match="no row has the label 'junk'"):
+        evaluate_files(tmp_path / "e.npz", ignore_labels=["junk"])

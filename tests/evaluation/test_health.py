@@ -29,7 +29,7 @@ def test_orthogonal_rows_use_every_direction():
     assert embedding_health(np.eye(6), np.arange(6) // 2).effective_rank == pytest.approx(6)
 
 
-def test_collapse_is_told():
+def test_collapse_is_reported():
     rows = 1 + 0.001 * np.random.default_rng(0).normal(size=(50, 8))
     health = embedding_health(rows, np.arange(50) % 5)
     assert health.collapsed
@@ -39,3 +39,20 @@ def test_collapse_is_told():
 def test_one_class_and_only_singletons():
     assert np.isnan(embedding_health(np.eye(3), [0, 0, 0]).between)
     assert np.isnan(embedding_health(np.eye(3), [0, 1, 2]).within)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 1e-300, 1e300, np.inf, np.nan])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (1, 5), (50, 3), (3, 50)])
+def test_degenerate_matrices_are_reported_never_an_error(value, shape):
+    rows = np.full(shape, value)
+    health = embedding_health(rows, np.zeros(shape[0], dtype=int))
+    assert 0 <= health.effective_rank <= min(shape) + 1e-6
+    assert health.collapsed
+    assert ("not finite" in health.warning) == (not np.isfinite(value))
+
+
+def test_a_few_rows_that_are_not_finite_are_counted():
+    rows = np.random.default_rng(0).normal(size=(20, 4))
+    rows[3, 1] = np.nan
+    rows[7] = -np.inf
+    assert embedding_health(rows, np.arange(20) % 5).warning.startswith("2 of 20 embeddings are not finite")

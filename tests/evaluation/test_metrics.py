@@ -1,50 +1,98 @@
-"""Formulas on ranks, by hand."""
+"""METRICS: its formulas by hand, the door for new metrics, and the one function that refuses names."""
 
 import numpy as np
 import pytest
 
-from lookalike.evaluation.metrics import (
-    expected_metrics,
-    mean_by_class,
-    ranks_of_positives,
-    retrieval_metrics,
-)
+from lookalike.cli.common import metric_rows
+from lookalike.errors import UnknownNameError
+from lookalike.evaluation import METRICS, Clustering, Metric, evaluate, find_metric, metric_keys
+from lookalike.evaluation.glossary import explain, reference_table
+from lookalike.evaluation.metrics import format_value, table_keys
+from lookalike.evaluation.ranks import Ranks
 
 
 def test_one_query_by_hand():
-    """Right rows at ranks 2, 4, 6 and 9: five numbers that all get called precision or recall somewhere."""
-    ahead = np.array([5, 1, 3, 2])  # ranks 9, 2, 6, 4 less the right rows before each
-    values = retrieval_metrics(np.zeros(4, dtype=np.int64), ahead, np.array([4]), ks=(1, 4, 10))
-    expected = {
+    """Positives at ranks 2, 4, 6 and 9: five numbers that are all called precision or recall somewhere."""
+    ahead = np.array([5, 1, 3, 2])  # ranks 9, 2, 6, 4 minus the positives before each
+    ranks = Ranks.from_counts(np.zeros(4, dtype=np.int64), ahead, np.array([4]))
+    ks = (1, 4, 10)
+    found = {
+        key: values[0]
+        for metric in METRICS.values()
+        for key, values in zip(metric.keys(ks), metric.compute(ranks, ks), strict=False)
+    }
+    assert found == pytest.approx({
         "recall_at_1": 0, "recall_at_4": 1, "recall_at_10": 1,
         "precision_at_1": 0, "precision_at_4": 2 / 4, "precision_at_10": 4 / 10,
         "ir_recall_at_1": 0, "ir_recall_at_4": 2 / 4, "ir_recall_at_10": 1,
         "r_precision": 2 / 4, "map_at_r": (1 / 2 + 2 / 4) / 4, "mrr": 1 / 2,
-    }  # fmt: skip
-    assert {key: column[0] for key, column in values.items()} == pytest.approx(expected)
+    })  # fmt: skip
 
 
-def test_ranks_count_the_right_rows_before():
-    rank, place = ranks_of_positives(np.array([0, 0, 1]), np.array([3, 0, 2]), np.array([2, 1]))
-    assert rank.tolist() == [1, 5, 3]
-    assert place.tolist() == [1, 2, 1]
+def test_ranks_count_the_positives_before():
+    ranks = Ranks.from_counts(np.array([0, 0, 1]), np.array([3, 0, 2]), np.array([2, 1]))
+    assert ranks.rank.tolist() == [1, 5, 3]
+    assert ranks.place.tolist() == [1, 2, 1]
+    assert ranks.best.tolist() == [1, 3]
 
 
-def test_a_query_without_right_rows_has_no_value():
-    values = retrieval_metrics(np.array([1]), np.array([0]), np.array([0, 1]), ks=(1,))
-    assert all(np.isnan(column[0]) and column[1] == 1 for column in values.values())
+def test_every_entry_has_one_function_and_its_own_key():
+    for key, metric in METRICS.items():
+        functions = (metric.of_ranks, metric.of_ranks_at_k, metric.of_clusters)
+        assert sum(function is not None for function in functions) == 1
+        assert metric.key == key
+        assert key.endswith("_at_k") == (metric.of_ranks_at_k is not None)
 
 
-def test_expected_of_one_right_among_one_wrong():
-    """Two equal rows, one right: first place half of the time, second place the other half."""
-    values = expected_metrics(np.array([0]), np.array([1]), (1, 2))
-    assert values["recall_at_1"] == pytest.approx(1 / 2)
-    assert values["recall_at_2"] == pytest.approx(1)
-    assert values["mrr"] == pytest.approx((1 + 1 / 2) / 2)
-    assert values["map_at_r"] == pytest.approx(1 / 2)
+def test_a_result_has_every_metric_in_the_order_of_the_table():
+    rows = np.random.default_rng(0).normal(size=(20, 4))
+    result = evaluate(rows, np.arange(20) % 4, clustering=Clustering(engine="sklearn"))
+    assert list(result.values) == metric_keys()
 
 
-def test_mean_by_class_leaves_out_what_was_not_scored():
-    classes, means = mean_by_class(np.array([1.0, 0.0, np.nan, 1.0]), np.array([3, 3, 3, 5]))
-    assert classes.tolist() == [3, 5]
-    assert means.tolist() == [0.5, 1.0]
+def test_a_new_metric_is_one_entry(monkeypatch):
+    """Values, per-query arrays, averages, tables, names and texts all follow from the entry."""
+    toy = Metric(
+        key="first_rank",
+        title="Rank of the nearest positive",
+        formula="rank_1",
+        meaning="How far down the nearest positive is.",
+        elsewhere="A toy.",
+        of_ranks=lambda ranks: ranks.best.astype(float),
+        higher_is_better=False,
+        percent=False,
+    )
+    monkeypatch.setitem(METRICS, toy.key, toy)
+    result = evaluate(np.array([[1, 0], [0.9, 0.1], [0.95, 0.05]]), [0, 0, 1], ks=(1,))
+    assert result.per_query["first_rank"][:2].tolist() == [2.0, 2.0]
+    assert result.first_rank == result.class_average["first_rank"] == 2.0
+    assert result.to_dict()["first_rank"] == 2.0
+    assert ["first_rank", "2"] in metric_rows({"test": result.values})[1]
+    assert find_metric("first_rank") is toy
+    assert "first_rank = rank_1" in explain(METRICS.values())
+    assert "| `first_rank` |" in reference_table()
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("map_at_rr", "map_at_r"), ("recal_at_10", "recall_at_10"), ("recall@1", "recall_at_1"), ("NMI", "nmi")],
+)
+def test_mistyped_names_are_refused_with_the_near_miss(typed, meant):
+    with pytest.raises(UnknownNameError, match=rf"unknown metric '{typed}'; did you mean '{meant}'\?"):
+        find_metric(typed)
+
+
+@pytest.mark.parametrize("key", ["recall_at_0", "recall_at_-1", "nmi_3", "", "_"])
+def test_no_metric_has_these_names(key):
+    with pytest.raises(UnknownNameError):
+        find_metric(key)
+
+
+def test_tables_show_percent_in_order():
+    assert table_keys({"mrr": 0, "recall_at_8": 0, "precision_at_1": 0, "recall_at_1": 0, "loss": 0}) == [
+        "recall_at_1",
+        "recall_at_8",
+        "mrr",
+    ]
+    assert format_value("mrr", 0.12345) == "12.35"
+    assert format_value("mrr", None) == format_value("mrr", float("nan")) == "-"

@@ -1,4 +1,8 @@
-"""One small, ready problem for every loss in the table, for the laws that all of them obey."""
+"""One small, ready problem for every loss in the table, for the laws that all of them obey.
+
+A new loss is a case by its line in `LOSSES`, with the arguments `toy_arguments` of its class; other arguments of
+losses that are worth the laws stand here.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,19 +11,12 @@ import torch
 from torch import Tensor
 
 from lookalike.losses import LOSSES, MetricLoss
+from lookalike.losses.build import build
 
 CLASSES, DIM, CHANNELS = 5, 4, 3
 
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in LOSSES},
-    "margin": ("margin", {"sampling": "all"}),
-    "proxy_gml": (
-        "proxy_gml",
-        {"neighbor_ratio": 0.75},
-    ),  # 0.05 of 5 classes is own proxies only
-    "hierarchical": ("hierarchical", {"coarse": (2,)}),
-    "sampled": ("sampled", {"fraction": 1.0}),  # five classes are too few to leave any out
-    "horde": ("horde", {"channels": CHANNELS, "orders": 3, "moment_channels": 6}),
+    **{name: (name, kind.toy_arguments) for name, kind in LOSSES.items()},
     "proxy_nca, softmax form, smoothed": (
         "proxy_nca",
         {"include_positive": True, "label_smoothing": 0.1, "temperature": 1 / 9},
@@ -71,7 +68,7 @@ def problem(
     """The problem of a case; a hierarchical loss has seen one training step, so that it has groups."""
     name, settings = SETTINGS[case]
     g = torch.Generator().manual_seed(seed)
-    loss = LOSSES[name](classes, DIM, **settings, generator=g).to(dtype)
+    loss = build(LOSSES[name], classes, DIM, settings, g).to(dtype)
     labels = torch.tensor([0, 1, 2, 3, 0, 1, 2, 3, 0, 1]) % classes
     embeddings = torch.randn(len(labels), DIM, generator=g, dtype=torch.float64).to(dtype)
     maps = torch.randn(len(labels), CHANNELS, 2, 2, generator=g, dtype=torch.float64).to(dtype)

@@ -8,9 +8,8 @@ from pytorch_metric_learning import losses as pml
 
 from lookalike.errors import ArgumentError
 from lookalike.losses import ArcFace, CosFace, NormSoftmax
-from lookalike.losses.arcface import arc_face, cos_face
 
-from .twins import few_examples, hand_loss, random_sims
+from .twins import few_examples, hand_loss, of_similarities, random_sims
 
 
 def slow_margin_softmax(sims, labels, scale, own_cosine):
@@ -26,7 +25,7 @@ def slow_margin_softmax(sims, labels, scale, own_cosine):
 def test_cos_face_equals_its_slow_twin(seed, margin):
     sims, labels = random_sims(seed)
     slow = slow_margin_softmax(sims, labels, 16, lambda s: s - margin)
-    assert cos_face(sims, labels, margin=margin, scale=16).item() == pytest.approx(slow)
+    assert of_similarities(CosFace, sims, labels, margin=margin, scale=16).item() == pytest.approx(slow)
 
 
 @few_examples
@@ -38,7 +37,7 @@ def test_arc_face_equals_its_slow_twin(seed, margin):
 
     sims, labels = random_sims(seed)
     slow = slow_margin_softmax(sims, labels, 16, own_cosine)
-    assert arc_face(sims, labels, margin=margin, scale=16).item() == pytest.approx(slow)
+    assert of_similarities(ArcFace, sims, labels, margin=margin, scale=16).item() == pytest.approx(slow)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,9 @@ def test_without_a_margin_both_are_norm_softmax(kind):
 def test_arc_face_falls_with_the_own_cosine_everywhere():
     own = torch.linspace(-1, 1, 2001, dtype=torch.float64)
     sims = torch.stack([own, torch.zeros_like(own)], dim=1)
-    values = torch.stack([arc_face(row[None], torch.tensor([0]), margin=0.5, scale=8) for row in sims])
+    values = torch.stack(
+        [of_similarities(ArcFace, row[None], torch.tensor([0]), margin=0.5, scale=8) for row in sims]
+    )
     assert (values.diff() < 0).all()
 
 

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from lookalike.errors import ArgumentError
 from lookalike.losses import NormSoftmax
-from lookalike.losses.norm_softmax import norm_softmax
 
-from .twins import few_examples, hand_loss, random_sims
+from .twins import few_examples, hand_loss, of_similarities, random_sims
 
 
 @few_examples
@@ -20,7 +19,7 @@ def test_equals_its_slow_twin(seed, temperature):
         math.log(sum(math.exp(s / temperature) for s in row)) - row[y] / temperature
         for row, y in zip(sims.tolist(), labels.tolist(), strict=True)
     ]
-    fast = norm_softmax(sims, labels, temperature=temperature)
+    fast = of_similarities(NormSoftmax, sims, labels, temperature=temperature)
     assert fast.item() == pytest.approx(sum(slow) / len(slow))
 
 
@@ -31,7 +30,7 @@ def test_hand_worked_value():
 
 
 def test_an_unsure_embedding_costs_the_logarithm_of_the_number_of_classes():
-    value = norm_softmax(torch.zeros(2, 7), torch.tensor([0, 3]), temperature=0.05)
+    value = of_similarities(NormSoftmax, torch.zeros(2, 7), torch.tensor([0, 3]), temperature=0.05)
     assert value.item() == pytest.approx(math.log(7))
 
 

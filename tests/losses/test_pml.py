@@ -8,11 +8,11 @@ from pytorch_metric_learning.trainers import MetricLossOnly
 
 from lookalike.errors import ArgumentError
 from lookalike.losses import LOSSES, AsPML, FromPML, Margin, MultiSimilarity, NPairs, ProxyAnchor
-from lookalike.losses.pml import PairLoss
+from lookalike.losses.pml import PMLLoss
 
 from .twins import HAND_SIMS, hand_loss
 
-PAIRS = [name for name, kind in LOSSES.items() if issubclass(kind, PairLoss)]
+PAIRS = [name for name, kind in LOSSES.items() if issubclass(kind, PMLLoss)]
 
 
 def distance(cosine):
@@ -175,7 +175,9 @@ def test_settings_that_cannot_be_meant_are_refused():
     with pytest.raises(ArgumentError, match="sampling is 'distance'; did you mean 'distance_weighted'"):
         Margin(3, 2, sampling="distance")
     with pytest.raises(ArgumentError, match="margin is 0; it must be above 0"):
-        LOSSES["triplet"](3, 2, margin=0)
+        LOSSES["triplet_semihard"](3, 2, margin=0)
+    with pytest.raises(ArgumentError, match="margin is nan; it must be a finite number"):
+        LOSSES["triplet"](3, 2, margin=math.nan)
 
 
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")  # in its own progress bar

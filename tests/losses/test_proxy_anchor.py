@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from lookalike.errors import ArgumentError
 from lookalike.losses import ProxyAnchor
-from lookalike.losses.proxy_anchor import proxy_anchor
 
-from .twins import few_examples, hand_loss, random_sims
+from .twins import few_examples, hand_loss, of_similarities, random_sims
 
 
 def slow_proxy_anchor(sims, labels, margin, scale):
@@ -33,7 +32,7 @@ def slow_proxy_anchor(sims, labels, margin, scale):
 )
 def test_equals_its_slow_twin(seed, margin, scale):
     sims, labels = random_sims(seed)
-    fast = proxy_anchor(sims, labels, margin=margin, scale=scale)
+    fast = of_similarities(ProxyAnchor, sims, labels, margin=margin, scale=scale)
     assert fast.item() == pytest.approx(slow_proxy_anchor(sims, labels, margin, scale))
 
 
@@ -62,7 +61,7 @@ def test_a_class_without_samples_takes_part_as_a_negative_only():
     sims, labels = torch.tensor([[0.9, 0.1, 0.3]]), torch.tensor([0])
     pull = math.log1p(math.exp(-32 * (0.9 - 0.1)))
     push = [0, math.log1p(math.exp(32 * 0.2)), math.log1p(math.exp(32 * 0.4))]
-    value = proxy_anchor(sims, labels, margin=0.1, scale=32)
+    value = of_similarities(ProxyAnchor, sims, labels, margin=0.1, scale=32)
     assert value.item() == pytest.approx(pull + sum(push) / 3, rel=1e-6)
 
 

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from lookalike.errors import ArgumentError
 from lookalike.losses import NormSoftmax, ProxyNCA, ProxyNCAPlusPlus
-from lookalike.losses.proxy_nca import proxy_nca
 
-from .twins import HAND_LABELS, HAND_SIMS, few_examples, hand_loss, random_sims
+from .twins import HAND_LABELS, HAND_SIMS, few_examples, hand_loss, of_similarities, random_sims
 
 
 def slow_proxy_nca(sims, labels, temperature, include_positive, smoothing):
@@ -32,7 +31,8 @@ def slow_proxy_nca(sims, labels, temperature, include_positive, smoothing):
 @given(seed=st.integers(0, 99), temperature=st.sampled_from([1 / 32, 1 / 9, 1.0, 2.0]))
 def test_equals_its_slow_twin(include_positive, smoothing, seed, temperature):
     sims, labels = random_sims(seed)
-    fast = proxy_nca(
+    fast = of_similarities(
+        ProxyNCA,
         sims,
         labels,
         temperature=temperature,
@@ -74,7 +74,7 @@ def test_plus_plus_is_norm_softmax_at_half_the_temperature(seed):
 def test_gradient_by_a_cosine_is_that_of_the_paper():
     sims, labels = random_sims(4)
     sims.requires_grad_()
-    proxy_nca(sims, labels, temperature=1 / 9).backward()
+    of_similarities(ProxyNCAPlusPlus, sims, labels, temperature=1 / 9).backward()
     wanted = 18 * ((18 * sims.detach()).softmax(dim=1) - torch.eye(sims.shape[1])[labels]) / len(labels)
     torch.testing.assert_close(sims.grad, wanted, check_dtype=False)
 
@@ -83,7 +83,9 @@ def test_the_sample_on_the_wrong_proxy_keeps_its_gradient_at_a_high_scale():
     """Where plain exponentials underflow, the worst sample would get loss 0 and no gradient."""
     sims = torch.tensor([[-1.0, 1.0]], requires_grad=True)
     for include_positive in (True, False):
-        loss = proxy_nca(sims, torch.tensor([0]), temperature=1 / 60, include_positive=include_positive)
+        loss = of_similarities(
+            ProxyNCA, sims, torch.tensor([0]), temperature=1 / 60, include_positive=include_positive
+        )
         (gradient,) = torch.autograd.grad(loss, sims)
         assert loss.item() == pytest.approx(240)
         torch.testing.assert_close(gradient, torch.tensor([[-120.0, 120.0]]))

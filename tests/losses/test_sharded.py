@@ -82,7 +82,7 @@ def test_parts_start_as_the_rows_of_the_whole_a_block_at_a_time(size, rows_drawn
         assert loss.proxies.untyped_storage().nbytes() == 4 * at_random.numel()
         return [at_random, loss.proxies.detach()]
 
-    monkeypatch.setattr("lookalike.losses.base.ROWS_AT_ONCE", rows_drawn)
+    monkeypatch.setattr("lookalike.losses.proxy_init.ROWS_PER_DRAW", rows_drawn)
     whole = starts(Processes())
     parts = [starts(Processes(rank, size)) for rank in range(size)]
     for number in range(2):

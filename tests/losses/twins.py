@@ -23,6 +23,12 @@ def hand_loss(loss) -> Tensor:
     return loss(torch.tensor(HAND_EMBEDDINGS, dtype=torch.float64), torch.tensor(HAND_LABELS))
 
 
+def of_similarities(kind, sims: Tensor, labels: Tensor, *, centers: int = 1, **arguments) -> Tensor:
+    """Value of a loss of class `kind` for given similarities, without terms of the proxies alone."""
+    loss = kind(max(2, sims.shape[1] // centers), 2, **arguments)
+    return loss.loss_from_similarities(sims, labels)
+
+
 def random_sims(seed: int, *, proxies_per_class: int = 1) -> tuple[Tensor, Tensor]:
     """Cosines (B, C*N) and labels of 1 to 8 samples and 2 to 6 classes, some of them absent."""
     g = torch.Generator().manual_seed(seed)

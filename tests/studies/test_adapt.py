@@ -64,10 +64,11 @@ def test_feature_map_losses_refuse_frozen_mode_and_smoke_takes_partial(squares):
     assert Adaptation(smoke=True).apply(row, squares, 0).train.mode == "partial"
 
 
-def test_an_identity_is_as_wide_as_the_pooled_vector(squares):
-    row = find_study("proxynca_pp/table8").row("average")
-    assert Adaptation(backbone="tf_efficientnet_lite0").apply(row, squares, 0).model.embedding_dim == 1280
-    assert row.experiment().model.embedding_dim == 2048
+def test_a_row_without_a_projection_has_none_on_another_network(squares):
+    row = find_study("proxynca_pp/table11").row("untrained-avg")
+    found = Adaptation(backbone="tf_efficientnet_lite0").apply(row, squares, 0)
+    assert found.model.start == "none"
+    assert found.train.epochs == 0
 
 
 def test_unknown_settings_are_refused(squares):

@@ -6,19 +6,21 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from lookalike.config.experiment import Experiment, loss_arguments
-from lookalike.config.schema import CompatSettings, ScheduleSettings, TrainSettings
+from lookalike.config.experiment import Experiment
+from lookalike.config.schema import CompatSettings, LossSettings, ScheduleSettings, TrainSettings
 from lookalike.data.dataset import LabeledImages
-from lookalike.errors import UnknownNameError
+from lookalike.errors import ArgumentError, TrainingError, UnknownNameError
+from lookalike.losses import LOSSES
+from lookalike.losses.search_range import SearchRange
 from lookalike.optim.schedules import drops, lr_factor, replayed
+from lookalike.studies.metric_keys import check_metric
 from lookalike.studies.protocols import PROTOCOLS, Busy, Task
 from lookalike.studies.protocols.folds import fold_splits, folds, joined
 from lookalike.studies.protocols.hyperparameter_search import search
-from lookalike.studies.protocols.metrics import check_metric, measure
-from lookalike.studies.protocols.search_spaces import RANGES, Range, ranges_of
+from lookalike.studies.protocols.metrics import costs, measure, retrievals
+from lookalike.studies.protocols.search_spaces import Searched, search_space, with_values
 from lookalike.studies.protocols.single_run import training_half, two_stage_settings
 from lookalike.training.run_dir import RunDir
-from lookalike.utils.validation import look_up
 from toys import CLASSES, TOY_SETTINGS, colored_squares
 
 
@@ -129,22 +131,46 @@ def test_an_interrupted_unit_goes_on(squares, tmp_path):
 # ---- metrics ----
 
 
-def test_measures_by_cosine_and_by_distance_differ_where_they_should():
+def test_cosine_and_distance_differ_where_they_should():
     """Image 2 points the same way as 0 but is far away: nearest of 0 by cosine is 2, by distance 1."""
     table = LabeledImages(None, tuple("abcd"), np.array([0, 0, 1, 1]), ("x", "y"))
     matrix = np.array([[1, 0], [1, 0.5], [9, 0.1], [9, 3]], dtype=np.float32)
-    found = measure(table, matrix, ("recall_at_1", "euclidean_recall_at_1"))
     cosines = [2, 3, 0, 1]  # nearest other row of each, by hand
-    assert found["recall_at_1"] == np.mean(
-        [table.labels[i] == table.labels[j] for i, j in enumerate(cosines)]
-    )
-    assert found["euclidean_recall_at_1"] == 1.0
+    by_cosine = np.mean([table.labels[i] == table.labels[j] for i, j in enumerate(cosines)])
+    found = measure(table, matrix, ("recall_at_1", "euclidean_recall_at_1"))
+    assert (found["recall_at_1"], found["euclidean_recall_at_1"]) == (by_cosine, 1.0)
+    raw = measure(table, matrix, ("recall_at_1", "cosine_recall_at_1", "nmi"), similarity="euclidean")
+    assert (raw["recall_at_1"], raw["cosine_recall_at_1"]) == (1.0, by_cosine)
+    assert raw["nmi"] == 1.0  # the two classes lie apart by length, and not by direction
+    assert measure(table, matrix, ("nmi",))["nmi"] < 1.0
 
 
-def test_metrics_that_nobody_computes_are_refused():
-    check_metric("euclidean_recall_at_10")
-    with pytest.raises(UnknownNameError, match="did you mean 'map_at_r'"):
-        check_metric("map_at_k")
+def test_costs_by_hand():
+    curve = [{"epoch": 0, "seconds": 0.0, "steps": 0}, {"epoch": 1, "seconds": 36.0, "steps": 8}]
+    curve.append({"epoch": 2, "seconds": 72.0, "steps": 10})
+    keys = ("seconds_per_epoch", "seconds_per_iteration", "hours_to_convergence")
+    assert costs(keys, curve, epoch=1) == dict(zip(keys, (36.0, 4.0, 0.01), strict=True))
+    assert costs(keys, curve[:1], epoch=0) == {}
+
+
+def test_retrievals_are_the_nearest_other_images(squares):
+    matrix = np.eye(16, dtype=np.float32)[squares.labels]
+    matrix[0] = matrix[20]  # the first image of class 0 looks like class 5
+    found = retrievals(squares, matrix, queries=2, hits=4)
+    assert [one["query"] for one in found] == [str(squares.file(0)), str(squares.file(60))]
+    assert [hit["same_class"] for hit in found[0]["hits"]] == [False] * 4
+    assert [hit["same_class"] for hit in found[1]["hits"]] == [True, True, True, False]
+
+
+@pytest.mark.parametrize("key", ["recall_at_10", "euclidean_recall_at_10", "cosine_nmi", "peak_memory_gb"])
+def test_metrics_that_can_be_computed_pass(key):
+    check_metric(key)
+
+
+@pytest.mark.parametrize("key", ["map_at_k", "recall_at_0", "euclidean_seconds_per_epoch", "recall"])
+def test_metrics_that_nobody_computes_are_refused(key):
+    with pytest.raises(UnknownNameError, match="unknown metric"):
+        check_metric(key)
 
 
 # ---- folds ----
@@ -170,11 +196,17 @@ def test_a_reproduction_scores_separated_and_concatenated_and_the_search_leaves_
     squares, tmp_path
 ):
     task = task_of(
-        squares, tmp_path, "train.epochs=1", "loss.name=proxy_nca_pp", metrics=("recall_at_1",), trials=2
+        squares,
+        tmp_path,
+        "train.epochs=1",
+        "loss.name=proxy_nca_pp",
+        metrics=("recall_at_1",),
+        trials=2,
+        sampler="tpe",
     )
     score = folds(task)
     assert set(score.metrics) == {"recall_at_1", "concatenated_recall_at_1"}
-    assert len(score.facts["overrides"]) == 2
+    assert set(score.facts["values"]) == {"train.proxy_lr", "loss.temperature"}
     slots = sorted((tmp_path / "shared").glob("slot-*.json"))
     assert len(slots) == 2
     for result in (tmp_path / "shared").rglob("result.json"):
@@ -186,60 +218,132 @@ def test_a_reproduction_scores_separated_and_concatenated_and_the_search_leaves_
     assert score.metrics["recall_at_1"] == pytest.approx(np.mean(singles))
 
 
-def test_a_loss_without_ranges_is_refused():
-    with pytest.raises(UnknownNameError, match="no search ranges for the loss 'horde'"):
-        ranges_of("horde")
+BASES = ("proxy_anchor", "proxy_nca", "proxy_nca_pp", "norm_softmax", "soft_triple", "proxy_gml")
+HIERARCHIES = [
+    {"name": "hierarchical", "base": {"name": base, "settings": {}}, **more}
+    for base in BASES
+    for more in ({"coarse": [4]}, {"parents": "given"})
+]
 
 
-@pytest.mark.parametrize("loss", RANGES)
-def test_searched_settings_exist_and_take_both_ends(loss):
-    known = loss_arguments(look_up(RANGES, loss, "ranges") and loss)
-    for place in RANGES[loss]:
-        assert place.low < place.high
-        section, name = place.setting.split(".")
-        assert section == "train" or name in known
-        Experiment().override(
-            [f"loss.name={loss}", place.assignment(place.low or 0.0), place.assignment(place.high)]
-        )
+def searched_losses():
+    """Every loss that has a search space, and HPL over every base."""
+    found = [{"name": name} for name in LOSSES]
+    return [loss for loss in found + HIERARCHIES if _has_space(loss)]
+
+
+def _has_space(loss):
+    try:
+        return bool(search_space(Experiment(loss=LossSettings(**loss)), 20))
+    except ArgumentError:
+        return False
+
+
+def test_a_loss_without_a_search_space_is_refused():
+    with pytest.raises(ArgumentError, match="the loss 'horde' has no search space"):
+        search_space(Experiment(loss=LossSettings(name="horde")), 20)
+
+
+@pytest.mark.parametrize("loss", searched_losses(), ids=str)
+def test_a_loss_is_built_at_both_ends_of_each_of_its_ranges_or_says_what_it_cannot_be(loss):
+    """The end of a range may be a value that a loss refuses; then with an error that a search records."""
+    experiment = Experiment(loss=LossSettings(**loss))
+    space = search_space(experiment, 20)
+    middle = {one.place: one.value((one.range.low + one.range.high) / 2) for one in space}
+    for one in space:
+        for end in (one.range.low, one.range.high):
+            found = with_values(experiment, middle | {one.place: one.value(end)})
+            build_toy_loss(found)
+
+
+def build_toy_loss(experiment):
+    arguments = experiment.loss.arguments
+    if arguments.get("parents") == "given":
+        arguments["parents"] = [np.arange(20) // 5]
+    return LOSSES[experiment.loss.name](20, 4, **arguments)
+
+
+def test_a_hierarchy_is_searched_on_every_level():
+    loss = LossSettings(name="hierarchical", base={"name": "proxy_anchor"}, coarse=[4], update_every=5)
+    experiment = Experiment(loss=loss)
+    places = [one.place for one in search_space(experiment, 98)]
+    levels = [f"loss.level_settings.{level}.{name}" for level in (0, 1) for name in ("scale", "margin")]
+    assert places == ["train.proxy_lr", "loss.coarse.0", "loss.update_every", *levels]
+    values = dict.fromkeys(levels, 0.5) | {"loss.coarse.0": 7, "train.proxy_lr": 0.1}
+    found = with_values(experiment, values)
+    assert found.loss.arguments["coarse"] == [7]
+    assert found.loss.arguments["level_settings"] == [{"scale": 0.5, "margin": 0.5}] * 2
+    assert found.train.proxy_lr == 0.1
 
 
 def test_a_scale_is_searched_as_the_inverse_of_a_temperature():
-    assert Range("loss.temperature", 0.01, 100, inverse=True).assignment(8.0) == "loss.temperature=0.125"
+    place = Searched("loss.temperature", SearchRange("temperature", 0.01, 100, inverse=True))
+    assert place.value(8.0) == 0.125
 
 
 # ---- the search ----
 
-PARABOLA = (Range("loss.scale", 0.0, 10.0), Range("loss.margin", 0.0, 1.0))
+PARABOLA = (
+    Searched("loss.scale", SearchRange("scale", 0.0, 10.0)),
+    Searched("loss.margin", SearchRange("margin", 0.0, 1.0)),
+)
 
 
-def parabola(overrides, folder):
-    scale, margin = (float(text.split("=")[1]) for text in overrides)
-    return -((scale - 3) ** 2) - (margin - 0.5) ** 2
+def parabola(values, folder):
+    return -((values["loss.scale"] - 3) ** 2) - (values["loss.margin"] - 0.5) ** 2
+
+
+def test_a_trial_that_a_loss_refuses_is_recorded_as_failed_and_never_repeated(tmp_path):
+    """Margins below 0.5 are refused; two calls run as many trials as one."""
+    tried = []
+
+    def refusing(values, folder):
+        tried.append(values)
+        if values["loss.margin"] < 0.5:
+            raise ArgumentError("margin is too small")
+        return parabola(values, folder)
+
+    found = search(tmp_path, PARABOLA, refusing, trials=8, sampler="tpe")
+    again = search(tmp_path, PARABOLA, refusing, trials=8, sampler="tpe")
+    assert again == found
+    assert len(tried) == 8
+    failed = [slot for slot in found["slots"] if slot["value"] is None]
+    assert failed
+    assert all(slot["error"] == "margin is too small" for slot in failed)
+    assert found["values"]["loss.margin"] >= 0.5
+
+
+def test_a_search_of_failures_only_says_the_last_one(tmp_path):
+    def broken(values, folder):
+        raise TrainingError("the loss is not finite")
+
+    with pytest.raises(TrainingError, match=r"all 2 trials in .* failed; the last: the loss is not finite"):
+        search(tmp_path, PARABOLA, broken, trials=2, sampler="tpe")
 
 
 def test_the_best_slot_wins_and_a_second_call_runs_nothing(tmp_path):
-    found = search(tmp_path, PARABOLA, parabola, trials=6)
+    found = search(tmp_path, PARABOLA, parabola, trials=6, sampler="tpe")
     assert found["value"] == max(slot["value"] for slot in found["slots"])
     assert len(found["slots"]) == 6
 
-    def never(overrides, folder):
+    def never(values, folder):
         raise AssertionError("a finished slot was run again")
 
-    assert search(tmp_path, PARABOLA, never, trials=6) == found
+    assert search(tmp_path, PARABOLA, never, trials=6, sampler="tpe") == found
 
 
 def test_a_killed_trial_is_run_again_with_the_same_settings_and_no_trial_is_lost(tmp_path):
     tried = []
 
-    def killed_in_the_third(overrides, folder):
-        tried.append(overrides)
+    def killed_in_the_third(values, folder):
+        tried.append(values)
         if len(tried) == 3:
             raise KeyboardInterrupt
-        return parabola(overrides, folder)
+        return parabola(values, folder)
 
     with pytest.raises(KeyboardInterrupt):
-        search(tmp_path, PARABOLA, killed_in_the_third, trials=4)
-    found = search(tmp_path, PARABOLA, killed_in_the_third, trials=4)
+        search(tmp_path, PARABOLA, killed_in_the_third, trials=4, sampler="tpe")
+    found = search(tmp_path, PARABOLA, killed_in_the_third, trials=4, sampler="tpe")
     assert len(found["slots"]) == 4
     assert tried[3] == tried[2]
     assert len(tried) == 5
@@ -249,14 +353,14 @@ def test_slots_of_another_process_are_left_to_it(tmp_path):
     tmp_path.joinpath("search").mkdir()
     ran = []
 
-    def objective(overrides, folder):
+    def objective(values, folder):
         ran.append(folder.name)
-        return parabola(overrides, folder)
+        return parabola(values, folder)
 
     with FileLock(tmp_path / "search" / "slot-001.lock"), pytest.raises(Busy, match="1 of 3 trials"):
-        search(tmp_path / "search", PARABOLA, objective, trials=3)
+        search(tmp_path / "search", PARABOLA, objective, trials=3, sampler="tpe")
     assert ran == ["slot-000", "slot-002"]
-    assert len(search(tmp_path / "search", PARABOLA, objective, trials=3)["slots"]) == 3
+    assert len(search(tmp_path / "search", PARABOLA, objective, trials=3, sampler="tpe")["slots"]) == 3
 
 
 def test_both_samplers_find_better_than_the_first_guess(tmp_path):

@@ -2,21 +2,23 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from filelock import FileLock
 
 from lookalike.embedding import map_images
-from lookalike.errors import UnknownNameError
+from lookalike.errors import FileError, UnknownNameError
 from lookalike.studies import find_study
 from lookalike.studies.adapt import Adaptation
 from lookalike.studies.datasets import Images
-from lookalike.studies.plan import folder_name, load_plan, plans_of, score_of
 from lookalike.studies.protocols import PROTOCOLS, Protocol, Score
-from lookalike.studies.run import Options, run_study
+from lookalike.studies.results import AS_PUBLISHED, RESULTS, append_result, folder_name, load_results
+from lookalike.studies.run import Options, run_study, wanted_metrics
 
 ABLATION = find_study("proxynca_pp/table7")
-SMALL = Adaptation(backbone="test_resnet", mode="frozen", settings=("model.weights=none",))
+TINY = ("model.weights=none", "model.embedding_dim=16", "train.epochs=2")
+SMALL = Adaptation(backbone="test_resnet", mode="frozen", settings=TINY)
 
 
 class Given(Images):
@@ -32,16 +34,18 @@ class Given(Images):
 
 @pytest.fixture
 def counted(monkeypatch):
-    """A protocol that trains nothing and remembers what it was asked for."""
+    """Protocols that train nothing and remember what they were asked for."""
     asked = []
 
     def run(task):
         asked.append((task.experiment.loss.arguments.get("temperature"), task.experiment.seed))
         (task.folder / "model.safetensors").write_text("weights")
         value = 0.5 + 0.01 * task.experiment.seed
-        return Score({"recall_at_1": value, "map_at_r": 0.1}, "validation classes", "trained", 2.0)
+        metrics = dict.fromkeys(task.metrics, value)
+        return Score(metrics, "validation classes", "trained", 2.0, facts={"retrievals": []})
 
-    monkeypatch.setitem(PROTOCOLS, "held_out", Protocol("counts", "validation classes", run))
+    for name in PROTOCOLS:
+        monkeypatch.setitem(PROTOCOLS, name, Protocol("counts", "validation classes", run))
     return asked
 
 
@@ -49,7 +53,11 @@ def options(out, table, **changes):
     return Options(out=out, images=Given(table), **({"adaptation": SMALL, "seeds": 1} | changes))
 
 
-def test_a_finished_unit_is_never_run_again(tmp_path, squares, counted):
+def of(out, study=ABLATION):
+    return [result for result in load_results(out) if result.study == study.id]
+
+
+def test_what_has_a_result_is_never_run_again(tmp_path, squares, counted):
     first = run_study(ABLATION, options(tmp_path, squares))
     assert len(first.ran) == len(counted) == 7
     second = run_study(ABLATION, options(tmp_path, squares))
@@ -63,23 +71,54 @@ def test_seeds_are_the_outer_loop_so_that_a_short_run_gives_a_whole_table(tmp_pa
     assert [seed for _, seed in counted] == [0, 0, 1, 1]
 
 
-def test_a_unit_is_shared_between_studies(tmp_path, squares, counted):
+def test_an_experiment_is_shared_between_studies(tmp_path, squares, counted):
+    run_study(ABLATION, options(tmp_path, squares))
+    other = find_study("proxynca_pp/table10")
+    done = run_study(other, options(tmp_path, squares, rows=("+norm+prob+cbs+scale+fast-GMP",)))
+    assert (done.ran, done.known) == ([], ["+norm+prob+cbs+scale+fast-GMP, seed 0"])
+    assert [result.row for result in of(tmp_path, other)] == ["+norm+prob+cbs+scale+fast-GMP"]
+
+
+def test_a_result_that_lacks_a_metric_is_measured_again(tmp_path, squares, counted):
     run_study(ABLATION, options(tmp_path, squares, rows=("full",)))
-    other = run_study(find_study("proxynca_pp/table10"), options(tmp_path, squares, rows=("+fast",)))
-    assert (other.ran, len(other.known)) == ([], 1)
+    similarity = find_study("proxynca_pp/similarity")
+    assert run_study(similarity, options(tmp_path, squares, rows=("cub200",))).ran == ["cub200, seed 0"]
 
 
-def test_a_changed_setting_is_another_unit_and_another_table(tmp_path, squares, counted):
+def test_a_changed_setting_is_another_run_and_another_table(tmp_path, squares, counted):
     run_study(ABLATION, options(tmp_path, squares, rows=("full",)))
-    warmer = Adaptation("test_resnet", "frozen", ("model.weights=none", "loss.temperature=0.5"))
-    assert run_study(ABLATION, options(tmp_path, squares, rows=("full",), adaptation=warmer)).ran
-    assert len(plans_of(tmp_path, ABLATION)) == 2
+    warmer = Adaptation("test_resnet", "frozen", (*TINY, "loss.temperature=0.5"))
+    done = run_study(ABLATION, options(tmp_path, squares, rows=("full",), adaptation=warmer))
+    assert done.ran
+    assert len({result.conditions for result in of(tmp_path)}) == 2
 
 
-def test_a_unit_that_another_process_holds_is_passed_over(tmp_path, squares, counted):
-    key = next(
-        iter(load_plan(run_study(ABLATION, options(tmp_path / "look", squares)).folder).rows["full"].keys)
-    )
+def test_each_row_runs_under_its_own_protocol_and_under_another_it_is_not_comparable(
+    tmp_path, squares, counted
+):
+    """squares are called cub200 here, so that nothing but the protocol can differ."""
+    table = replace(squares, name="cub200")
+    plain = {"adaptation": Adaptation(), "rows": ("full",)}
+    run_study(ABLATION, options(tmp_path, table, **plain))
+    run_study(ABLATION, options(tmp_path, table, **plain, protocol="held_out"))
+    found = {result.protocol: (result.conditions, result.comparable) for result in of(tmp_path)}
+    assert found == {"two_stage": (AS_PUBLISHED, True), "held_out": ("protocol held_out", False)}
+    run_study(ABLATION, options(tmp_path, squares, **plain))
+    assert [r.comparable for r in of(tmp_path) if r.dataset == "squares"] == [False]
+
+
+def test_rows_of_two_systems_run_under_two_protocols(tmp_path, squares, counted):
+    table3 = find_study("proxynca_pp/table3")
+    run_study(table3, options(tmp_path, squares, rows=("proxynca_pp-512", "margin-128")))
+    assert {r.row: r.protocol for r in of(tmp_path, table3)} == {
+        "proxynca_pp-512": "two_stage",
+        "margin-128": "papers",
+    }
+
+
+def test_a_run_that_another_process_holds_is_passed_over(tmp_path, squares, counted):
+    run_study(ABLATION, options(tmp_path / "look", squares))
+    key = next(result.key for result in of(tmp_path / "look") if result.row == "full")
     (tmp_path / "runs" / key).mkdir(parents=True)
     with FileLock(tmp_path / "runs" / key / ".lock"):
         done = run_study(ABLATION, options(tmp_path, squares))
@@ -88,22 +127,20 @@ def test_a_unit_that_another_process_holds_is_passed_over(tmp_path, squares, cou
     assert run_study(ABLATION, options(tmp_path, squares)).ran == ["full, seed 0"]
 
 
-def test_two_processes_with_different_rows_share_one_plan(tmp_path, squares, counted):
-    run_study(ABLATION, options(tmp_path, squares, rows=("full",), seeds=2))
-    done = run_study(ABLATION, options(tmp_path, squares, rows=("-max",)))
-    rows = load_plan(done.folder).rows
-    assert {name: len(row.keys) for name, row in rows.items()} == {"full": 2, "-max": 1}
-
-
-def test_a_failure_is_noted_and_the_other_rows_go_on(tmp_path, squares):
-    broken = Adaptation(
-        "test_resnet", "frozen", ("model.weights=none", "model.pooling=k_max", "model.pooling_k=999")
+def test_a_failure_is_noted_the_other_rows_go_on_and_it_is_tried_again(tmp_path, squares):
+    settings = (*TINY, "model.pooling=k_max", "model.pooling_k=999")
+    small = options(
+        tmp_path,
+        squares,
+        adaptation=Adaptation("test_resnet", "frozen", settings),
+        rows=("full", "-scale"),
+        protocol="held_out",
     )
-    small = options(tmp_path, squares, adaptation=broken, rows=("full", "-scale"))
-    done = run_study(ABLATION, small)
-    assert set(done.failed) == {"full, seed 0", "-scale, seed 0"}
-    assert "k=999" in done.failed["full, seed 0"]
-    assert list(tmp_path.glob("runs/*/failed.txt"))
+    for _ in range(2):
+        done = run_study(ABLATION, small)
+        assert set(done.failed) == {"full, seed 0", "-scale, seed 0"}
+        assert "k=999" in done.failed["full, seed 0"]
+        assert all("k=999" in result.error for result in of(tmp_path))
 
 
 def test_a_used_up_budget_starts_nothing_more(tmp_path, squares, counted):
@@ -131,14 +168,28 @@ def test_a_row_without_its_images_says_what_is_missing(tmp_path, counted):
     assert re.search("no CUB-200-2011 in .*--dataset", done.skipped["full"])
 
 
+def test_a_line_that_a_crash_cut_off_is_left_out_and_another_damaged_one_is_named(tmp_path, squares, counted):
+    run_study(ABLATION, options(tmp_path, squares, rows=("full", "-max")))
+    file = tmp_path / RESULTS
+    file.write_text(file.read_text()[:-20])
+    (left,) = of(tmp_path)
+    append_result(tmp_path, left)
+    with pytest.raises(FileError, match=r"results\.jsonl, line 2 is no result"):
+        load_results(tmp_path)
+
+
+def test_only_the_recalls_of_a_rows_data_set_are_measured():
+    wanted = wanted_metrics(find_study("proxy_anchor/readme"), "cub200")
+    assert {key for key in wanted if key.startswith("recall")} == {f"recall_at_{k}" for k in (1, 2, 4, 8)}
+
+
 def test_two_stage_and_papers_run_for_real(tmp_path, squares):
     for protocol, selected in (("papers", "test"), ("two_stage", "validation classes")):
         done = run_study(ABLATION, options(tmp_path, squares, rows=("full",), protocol=protocol))
         assert done.failed == {}
-        key = load_plan(done.folder).rows["full"].keys[0]
-        score = score_of(tmp_path, key)
-        assert score["selected_on"] == selected
-        assert json.loads((tmp_path / "runs" / key / "run" / "result.json").read_text())["seed"] == 0
+        result = next(result for result in of(tmp_path) if result.protocol == protocol)
+        assert result.score["selected_on"] == selected
+        assert json.loads((tmp_path / "runs" / result.key / "run" / "result.json").read_text())["seed"] == 0
 
 
 def test_rows_that_pool_otherwise_share_one_pass_over_the_images(tmp_path, squares, monkeypatch):
@@ -152,14 +203,15 @@ def test_rows_that_pool_otherwise_share_one_pass_over_the_images(tmp_path, squar
         return map_images(function, dataset, **settings)
 
     monkeypatch.setattr("lookalike.training.feature_cache.map_images", counted)
-    done = run_study(ABLATION, options(tmp_path, squares, rows=("full", "-max", "-norm", "-scale")))
+    rows = ("full", "-max", "-norm", "-scale")
+    done = run_study(ABLATION, options(tmp_path, squares, rows=rows, protocol="held_out"))
     assert len(done.ran) == 4
     assert len(passes) == 2  # the training classes' images and the test classes'
     assert sum(passes) == len(squares)
 
 
 def test_folder_names_are_safe_short_and_distinct():
-    assert folder_name(["my photos", "", "loss.base={name: x/y}"]) == "my_photos-loss.base=_name_x_y_"
-    long = [folder_name(["x" * 200, ending]) for ending in ("one", "two")]
+    assert folder_name("my photos, loss.base={name: x/y}") == "my_photos_loss.base=_name_x_y_"
+    long = [folder_name("x" * 200 + ending) for ending in ("one", "two")]
     assert len(set(long)) == 2
     assert all(len(name) == 120 for name in long)

@@ -1,6 +1,5 @@
 """Options and output that several verbs share."""
 
-import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lookalike.utils.io import to_json
 from lookalike.utils.progress import BarProgress, LineProgress, Progress
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -64,8 +64,8 @@ def print_notes(notes: Iterable[str]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """A result on standard output; numbers that are not finite have to be None."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=str, allow_nan=False))
+    """A result on standard output, as strict JSON."""
+    print(to_json(value, indent=2))
 
 
 def print_rows(header: list[str], rows: list[list[str]]) -> None:

@@ -41,7 +41,6 @@ def compare(
         interval_of,
         interval_over_seeds,
         load_result,
-        without_nan,
     )
 
     find_metric(metric)
@@ -51,14 +50,14 @@ def compare(
     if len(loaded) == 2 and not seeds:
         found = compare_results(loaded[0], loaded[1], metric)
         if json:
-            print_json(without_nan({**asdict(found), "method": "bootstrap and sign flips of classes"}))
+            print_json({**asdict(found), "method": "bootstrap and sign flips of classes"})
         else:
             _print_difference(found, str(results[0]), str(results[1]))
         return
     interval = interval_over_seeds(loaded, metric) if seeds else interval_of(loaded[0], metric)
     if json:
         method = "Student's t over seeds" if seeds else "bootstrap over classes"
-        print_json(without_nan({"metric": metric, **asdict(interval), "method": method}))
+        print_json({"metric": metric, **asdict(interval), "method": method})
     elif seeds:
         print(f"{metric}, mean over {interval.n} seeds: {_describe(interval)}")
     else:

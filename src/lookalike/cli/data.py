@@ -165,7 +165,7 @@ def _with_model(
     embedder, _ = load_model(model)
     place = pick_device(device)
     embeddings = embed(embedder.to(place), readable, device=place, progress=progress)
-    return report.plus(*label_findings(readable, judge_labels(embeddings.matrix, embeddings.labels)))
+    return report.plus(label_findings(readable, judge_labels(embeddings.matrix, embeddings.labels)))
 
 
 @app.command("split", epilog="Example: lookalike data split photos --out split.csv")

@@ -5,7 +5,19 @@ from typing import Annotated, Any
 
 import typer
 
-from lookalike.cli.common import Device, Json, Quiet, make_progress, metric_rows, print_json, print_rows
+from lookalike.cli.common import (
+    Device,
+    IgnoreLabel,
+    Json,
+    Layout,
+    OnBadFile,
+    Quiet,
+    Verify,
+    make_progress,
+    metric_rows,
+    print_json,
+    print_rows,
+)
 
 Run = Annotated[Path | None, typer.Argument(help="A run directory; leave it out with --embeddings.")]
 Data = Annotated[str | None, typer.Argument(help="Images to evaluate on; default: the run's test classes.")]
@@ -20,9 +32,6 @@ Ks = Annotated[str | None, typer.Option(help="The K of Recall@K, separated by co
 Similarity = Annotated[str, typer.Option(help="cosine, dot or euclidean.")]
 NoMatch = Annotated[
     str, typer.Option(help="Queries without a match in the gallery: exclude from the mean, or count as miss.")
-]
-IgnoreLabel = Annotated[
-    int | None, typer.Option(help="Leave out the rows with this label (junk, often -1), and count them.")
 ]
 Save = Annotated[
     Path | None, typer.Option(help="Also write FILE.json and FILE.npz, which `lookalike compare` reads.")
@@ -47,6 +56,9 @@ def evaluate(
     no_match: NoMatch = "exclude",
     ignore_label: IgnoreLabel = None,
     clustering: Clusters = False,
+    layout: Layout = None,
+    verify: Verify = True,
+    on_bad_file: OnBadFile = "skip",
     save: Save = None,
     device: Device = "auto",
     json: Json = False,
@@ -58,7 +70,7 @@ def evaluate(
     options: dict[str, Any] = {
         "similarity": similarity,
         "no_match": no_match,
-        "ignore_label": ignore_label,
+        "ignore_labels": ignore_label or (),
         "clustering": clustering,
     }
     if ks is not None:
@@ -74,7 +86,16 @@ def evaluate(
         from lookalike.training.run_dir import RunDir
 
         assert run is not None
-        result = evaluate_run(RunDir(run), data, device=device, progress=make_progress(quiet), **options)
+        result = evaluate_run(
+            RunDir(run),
+            data,
+            layout=layout,
+            verify=verify,
+            on_bad_file=on_bad_file,
+            device=device,
+            progress=make_progress(quiet),
+            **options,
+        )
     if save is not None:
         result.save(save)
     if json:

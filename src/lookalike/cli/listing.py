@@ -12,14 +12,13 @@ Rows = list[dict[str, Any]]
 
 
 def _losses() -> Rows:
-    from lookalike.config.experiment import loss_arguments
-    from lookalike.losses import LOSSES
+    from lookalike.losses import LOSSES, arguments_of
 
     return [
         {
             "loss": name,
             "class": kind.__name__,
-            "settings": ", ".join(f"{key}={value.default!r}" for key, value in loss_arguments(name).items()),
+            "settings": ", ".join(f"{key}={value.default!r}" for key, value in arguments_of(kind).items()),
         }
         for name, kind in LOSSES.items()
     ]
@@ -35,6 +34,19 @@ def _datasets() -> Rows:
     from lookalike.data.registry import known_datasets
 
     return known_datasets()
+
+
+def _engines() -> Rows:
+    from lookalike.search.engines import ENGINES
+
+    return [
+        {
+            "engine": name,
+            "about": entry.about,
+            "installed by": f"pip install 'lookalike[{entry.extra}]'" if entry.extra else "always there",
+        }
+        for name, entry in ENGINES.items()
+    ]
 
 
 def _metrics() -> Rows:
@@ -68,6 +80,7 @@ KINDS: dict[str, Callable[[], Rows]] = {
     "losses": _losses,
     "backbones": _backbones,
     "datasets": _datasets,
+    "engines": _engines,
     "metrics": _metrics,
     "settings": _settings,
     "studies": _studies,

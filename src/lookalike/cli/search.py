@@ -68,7 +68,7 @@ def search(
     )
     found = search_images(index, _files(images or []), options, sample=sample, device=device)
     if html is not None:
-        from lookalike.reporting.report import write_hits
+        from lookalike.reporting.hits_page import write_hits
 
         write_hits(html, found)
     bad = [hits for hits in found if hits.error]

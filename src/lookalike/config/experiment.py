@@ -5,14 +5,13 @@
 resolved experiment, complete: running it again on the same data gives the same numbers.
 """
 
-import inspect
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from lookalike.config.schema import (
     BatchSettings,
@@ -25,16 +24,16 @@ from lookalike.config.schema import (
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.splits import Split, three_way_split
 from lookalike.errors import ArgumentError, FileError, UnknownNameError
-from lookalike.losses import LOSSES
+from lookalike.losses import check_arguments
 from lookalike.utils.io import write_text
-from lookalike.utils.validation import look_up, near_miss
+from lookalike.utils.validation import near_miss
 
 VERSION = 2
 """Raised whenever a setting is renamed or removed."""
 
 MODE_DEFAULTS: dict[str, dict[str, Any]] = {
     "frozen": {"epochs": 30, "warmup_epochs": 0, "lr": 1e-4, "head_lr": 3e-3, "proxy_lr": 3e-2},
-    "partial": {"epochs": 6, "warmup_epochs": 0, "lr": 3e-4, "head_lr": 3e-4, "proxy_lr": 3e-2},
+    "partial": {"epochs": 6, "warmup_epochs": 0, "lr": 1e-3, "head_lr": 1e-3, "proxy_lr": 3e-2},
     "finetune": {"epochs": 20, "warmup_epochs": 1, "lr": 1e-4, "head_lr": 1e-4, "proxy_lr": 1e-2},
 }
 """What a None in `train` becomes, by mode; chosen on validation classes."""
@@ -191,16 +190,6 @@ def load_experiment(file: Path) -> Experiment:
     return _parse(tree, str(file)).check()
 
 
-def loss_arguments(name: str) -> dict[str, inspect.Parameter]:
-    """The settings of a loss: the keyword arguments of its class, but for the generator."""
-    parameters = inspect.signature(look_up(LOSSES, name, "loss")).parameters
-    return {
-        key: value
-        for key, value in parameters.items()
-        if value.kind is inspect.Parameter.KEYWORD_ONLY and key != "generator"
-    }
-
-
 def check_loss_settings(loss: LossSettings) -> LossSettings:
     """The settings of a loss, each of the type that its class declares.
 
@@ -208,27 +197,9 @@ def check_loss_settings(loss: LossSettings) -> LossSettings:
         UnknownNameError: no such loss or setting.
         ArgumentError: a value of another type.
     """
-    known = loss_arguments(loss.name)
-    hints = get_type_hints(LOSSES[loss.name].__init__)
-    checked: dict[str, Any] = {"name": loss.name}
-    for name, value in loss.arguments.items():
-        if name not in known:
-            raise UnknownNameError(
-                f"loss '{loss.name}' has no setting '{name}'{near_miss(name, known)} "
-                f"(it has: {', '.join(sorted(known))})"
-            )
-        checked[name] = _numbers(value)
-        if name == "parents" and isinstance(value, str):
-            continue  # the data's own coarse levels; see `training.setup.build_loss`
-        adapter = TypeAdapter(hints[name], config=ConfigDict(arbitrary_types_allowed=True))
-        try:
-            adapter.validate_python(checked[name], strict=True)
-        except ValidationError as error:
-            reasons = {first["msg"].lower(): None for first in error.errors()}
-            raise ArgumentError(f"loss.{name} is {value!r}; {' or '.join(reasons)}") from error
-        if isinstance(checked[name], float) and not math.isfinite(checked[name]):
-            raise ArgumentError(f"loss.{name} is {value!r}; expected a finite number")
-    return LossSettings.model_validate(checked)
+    arguments = {name: _numbers(value) for name, value in loss.arguments.items()}
+    check_arguments(loss.name, arguments)
+    return LossSettings.model_validate({"name": loss.name, **arguments})
 
 
 def _parse(tree: dict[str, Any], where: str) -> Experiment:

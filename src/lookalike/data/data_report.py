@@ -97,4 +97,4 @@ class DataReport:
     def plus(self, findings: Mapping[str, Finding]) -> "DataReport":
         """The report with further findings."""
         found = {kind: finding for kind, finding in findings.items() if finding.cases}
-        return replace(self, findings={**self.findings, **found}, reasons={**dict(reasons), **self.reasons})
+        return replace(self, findings={**self.findings, **found})

@@ -82,7 +82,7 @@ class LabeledImages:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        labels = _frozen(self.labels, np.int64)
+        labels = _frozen(_whole_numbers(self.labels, self.name), np.int64)
         object.__setattr__(self, "labels", labels)
         for name in ("split", "role"):
             if getattr(self, name) is not None:
@@ -241,16 +241,25 @@ class LabeledImages:
         sha = hashlib.sha256()
         for strings in (self.paths, self.class_names):
             sha.update(f"{len(strings)};".encode())
-            sha.update("\0".join(strings).encode("utf-8", "surrogateescape"))
+            sha.update("\0".join(strings).encode("utf-8", "surrogatepass"))
         sha.update(self.labels.astype("<i8").tobytes())
         for level in self.coarse:
-            sha.update("\0".join((level.name, *level.class_names)).encode("utf-8", "surrogateescape"))
+            sha.update("\0".join((level.name, *level.class_names)).encode("utf-8", "surrogatepass"))
             sha.update(level.parents.astype("<i8").tobytes())
         for words in (self.split, self.role):
             sha.update(b";" if words is None else ("\0".join(words.tolist()) + ";").encode())
         if self.boxes is not None:
             sha.update(self.boxes.astype("<i8").tobytes())
         return sha.hexdigest()
+
+
+def _whole_numbers(labels: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
+    values = np.asarray(labels)
+    if values.dtype.kind in "iu" or not values.size:
+        return values
+    if values.dtype.kind == "f" and np.isfinite(values).all() and (values % 1 == 0).all():
+        return values
+    raise DataError(f"{name}: labels are not whole numbers (dtype {values.dtype}); number the classes from 0")
 
 
 def _frozen(values: npt.ArrayLike, dtype: type) -> npt.NDArray[Any]:

@@ -78,6 +78,7 @@ FILTERS = {
 
 UNREADABLE = (
     OSError,
+    EOFError,
     ValueError,
     TypeError,
     SyntaxError,
@@ -87,11 +88,12 @@ UNREADABLE = (
     AssertionError,
     NotImplementedError,
     RuntimeError,
+    MemoryError,  # a damaged header may announce anything
     Image.DecompressionBombError,
     struct.error,
     zlib.error,
 )
-"""Whatever Pillow's decoders raise for damaged files; `MemoryError` is not among them."""
+"""Whatever Pillow's decoders raise for damaged files."""
 
 
 @dataclass(frozen=True)
@@ -247,10 +249,8 @@ def decode(
         ImageError: it cannot be decoded; the message names the file.
     """
     try:
-        if content is None and not stat.S_ISREG(
-            os.stat(path).st_mode
-        ):  # to open a named pipe would wait for its writer
-            raise OSError("not a regular file")
+        if content is None and not stat.S_ISREG(os.stat(path).st_mode):
+            raise OSError("not a regular file")  # opening a named pipe would wait for its writer
         with open(path, "rb") if content is None else io.BytesIO(content) as stream:
             try:
                 with _opened(stream) as image:
@@ -331,8 +331,8 @@ def _orientation(image: PILImage) -> int:
 def _why_unknown(head: bytes) -> str:
     if not head:
         return "the file is empty; replace or remove it"
-    if _is_heif(head):
-        return "a damaged HEIC image; replace or remove it"
+    if is_image_head(head):
+        return "a damaged image, its header cannot be read; replace or remove the file"
     return f"not an image (it starts with {head[:8]!r}); replace or remove the file"
 
 

@@ -192,7 +192,7 @@ def _cut(table: LabeledImages, held: Ints) -> ClassSplit:
 
 
 def _hash_of(seed: int, name: str) -> bytes:
-    return hashlib.sha256(f"{seed}:{name}".encode("utf-8", "surrogateescape")).digest()
+    return hashlib.sha256(f"{seed}:{name}".encode("utf-8", "surrogatepass")).digest()
 
 
 def _digest(*split: LabeledImages) -> str:

@@ -5,7 +5,7 @@ changed; `without` gives the table that is left when images with an error are re
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -76,7 +76,7 @@ def _check_files(
     blank = [row for row, fact in enumerate(facts) if not fact.error and fact.spread < BLANK]
     reasons |= dict.fromkeys(blank, "blank: one plain color")
     findings["blank"] = _paths(table, "error", "images are blank: of one plain color", blank)
-    kinds = {
+    kinds: dict[str, tuple[str, str, Callable[[ImageFacts], bool]]] = {
         "dark": ("warning", "images are nearly black", lambda f: f.spread >= BLANK and f.brightness < DARK),
         "tiny": (
             "warning",
@@ -187,7 +187,7 @@ def _leaks(table: LabeledImages, groups: Sequence[Sequence[int]]) -> dict[int, i
     if table.split is None:
         return {}
     test = (table.split == "test").tolist()
-    leaks = {}
+    leaks: dict[int, int] = {}
     for group in groups:
         others = [row for row in group if not test[row]]
         if others:

@@ -21,7 +21,7 @@ from lookalike.evaluation.metrics import (
     metric_keys,
     table_keys,
 )
-from lookalike.evaluation.result import RetrievalResult, without_nan
+from lookalike.evaluation.result import RetrievalResult
 
 __all__ = [
     "DEFAULT_KS",
@@ -47,5 +47,4 @@ __all__ = [
     "paired_difference",
     "student_interval",
     "table_keys",
-    "without_nan",
 ]

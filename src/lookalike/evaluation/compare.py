@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -65,7 +66,7 @@ def load_result(path: str | Path) -> SavedResult:
         with np.load(array_file, allow_pickle=False) as arrays:
             held = {name: arrays[name] for name in arrays.files}
         return SavedResult(path, summary, held.pop("labels"), held.pop("rows"), held)
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, EOFError, BadZipFile) as error:
         raise FileError(f"{base}.json and .npz are not a saved result: {error}") from error
 
 
@@ -87,7 +88,7 @@ def compare_results(
             f"{first.path} and {second.path} have different queries ({len(first.rows):,} and "
             f"{len(second.rows):,}); evaluate both on the same data and split"
         )
-    for key in ("no_match", "ignore_label"):
+    for key in ("no_match", "ignore_labels"):
         ours, theirs = (r.summary.get("settings", {}).get(key) for r in (first, second))
         if ours != theirs:
             raise ArgumentError(

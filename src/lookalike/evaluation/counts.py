@@ -59,7 +59,7 @@ def notes_of(counts: dict[str, Any], no_match: str) -> list[str]:
         )
     if any(counts["ignored"].values()):
         notes.append(
-            f"rows with the ignored label were left out: {counts['ignored']['queries']:,} queries, "
+            f"rows with an ignored label were left out: {counts['ignored']['queries']:,} queries, "
             f"{counts['ignored']['gallery']:,} gallery rows"
         )
     if counts["queries_in_gallery"]:

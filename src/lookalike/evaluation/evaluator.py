@@ -1,6 +1,6 @@
 """`evaluate`: embeddings and labels in, a `RetrievalResult` with counts of everything left out."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ def evaluate(
     ks: Sequence[int] = DEFAULT_KS,
     similarity: str = "cosine",
     no_match: str = "exclude",
-    ignore_label: int | None = None,
+    ignore_labels: Collection[int] = (),
     clustering: bool | Clustering = False,
     class_names: Sequence[str] | None = None,
     processes: Processes | None = None,
@@ -56,8 +56,8 @@ def evaluate(
         similarity: 'cosine', 'dot' or 'euclidean' (on the vectors as they are).
         no_match: what a query without a gallery row of its class counts: 'exclude' (left out of every mean,
             and counted) or 'miss' (0).
-        ignore_label: rows with this label are neither queries nor gallery; they are counted. Re-identification
-            data sets mark junk with -1.
+        ignore_labels: rows with these labels are neither queries nor gallery; they are counted.
+            Re-identification data sets mark junk with -1.
         clustering: also NMI and AMI of the queries, by k-means: True, or a `Clustering`.
         class_names: names by class number, for counts and per-class values.
         processes: `Processes.all()` shares the queries among the processes of torch.distributed: each calls
@@ -76,22 +76,22 @@ def evaluate(
             check_at_least(what, block, 1)
     ks = _check_ks(ks)
     count = count_rows(embeddings, "embeddings")
-    classes = check_labels(labels, count, "labels", "embeddings", ignore_label)
+    classes = check_labels(labels, count, "labels", "embeddings", ignore_labels)
     if (gallery_embeddings is None) != (gallery_labels is None):
         raise ArgumentError("gallery_embeddings and gallery_labels belong together; give both or none")
     separate = gallery_embeddings is not None
     if separate and gallery is not None:
         raise ArgumentError("gallery= selects rows of embeddings; it cannot go with gallery_embeddings=")
     asked = select_rows(query, count, "query")
-    asking = drop_ignored(asked, classes, "query", ignore_label)
+    asking = drop_ignored(asked, classes, "query", ignore_labels)
     source, gallery_classes = (gallery_embeddings, None) if separate else (embeddings, classes)
     if gallery_classes is None:
         rows = count_rows(source, "gallery_embeddings")
         gallery_classes = check_labels(
-            gallery_labels, rows, "gallery_labels", "gallery_embeddings", ignore_label
+            gallery_labels, rows, "gallery_labels", "gallery_embeddings", ignore_labels
         )
     offered = select_rows(gallery, len(gallery_classes), "gallery")
-    retrievable = drop_ignored(offered, gallery_classes, "gallery", ignore_label)
+    retrievable = drop_ignored(offered, gallery_classes, "gallery", ignore_labels)
     ignored = {"queries": len(asked) - len(asking), "gallery": len(offered) - len(retrievable)}
 
     own = np.full(len(asking), -1)
@@ -139,7 +139,7 @@ def evaluate(
         settings={
             "similarity": similarity,
             "no_match": no_match,
-            "ignore_label": ignore_label,
+            "ignore_labels": list(ignore_labels),
             "ks": list(ks),
         },
         clustering=clustered,

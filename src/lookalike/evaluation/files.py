@@ -7,6 +7,7 @@
 Labels may be whole numbers or words.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ def evaluate_files(
     labels: str | Path | None = None,
     gallery_embeddings: str | Path | None = None,
     gallery_labels: str | Path | None = None,
+    *,
+    ignore_labels: Collection[str] = (),
     **options: Any,
 ) -> RetrievalResult:
     """Evaluates embeddings in files; `options` are those of `evaluate`.
@@ -33,6 +36,7 @@ def evaluate_files(
         embeddings: file of the queries.
         labels: file of their labels; None if `embeddings` holds them too.
         gallery_embeddings, gallery_labels: files of a separate gallery; None: each query against all others.
+        ignore_labels: labels, as they are written in the file, of rows to leave out, such as "-1".
 
     Raises:
         FileError: a file that is absent or of an unknown kind.
@@ -40,28 +44,25 @@ def evaluate_files(
     """
     matrix, classes = read_embeddings(embeddings, labels)
     if gallery_embeddings is None:
-        coded, names = _code([classes])
-        return evaluate(matrix, coded[0], class_names=names, **_by_code(options, names))
-    other, other_classes = read_embeddings(gallery_embeddings, gallery_labels)
-    coded, names = _code([classes, other_classes])
+        parts, other = [classes], {}
+    else:
+        gallery, gallery_classes = read_embeddings(gallery_embeddings, gallery_labels)
+        parts, other = [classes, gallery_classes], {"gallery_embeddings": gallery}
+    coded, names = _code(parts)
+    if len(coded) == 2:
+        other["gallery_labels"] = coded[1]
     return evaluate(
-        matrix,
-        coded[0],
-        gallery_embeddings=other,
-        gallery_labels=coded[1],
-        class_names=names,
-        **_by_code(options, names),
+        matrix, coded[0], class_names=names, ignore_labels=_numbers(ignore_labels, names), **other, **options
     )
 
 
-def _by_code(options: dict[str, Any], names: list[str] | None) -> dict[str, Any]:
-    """`options` with the ignored label as its number, where labels are words."""
-    word = options.get("ignore_label")
-    if names is None or word is None:
-        return options
-    if str(word) not in names:
-        raise DataError(f"no row has the label '{word}' that is to be ignored")
-    return options | {"ignore_label": names.index(str(word))}
+def _numbers(labels: Collection[str], names: list[str] | None) -> list[int]:
+    """Labels as they are written in a file, as class numbers."""
+    for label in labels:
+        known = label in names if names is not None else label.lstrip("-").isdecimal()
+        if not known:
+            raise DataError(f"no row has the label '{label}' that is to be ignored")
+    return [int(label) if names is None else names.index(label) for label in labels]
 
 
 def read_embeddings(embeddings: str | Path, labels: str | Path | None = None) -> tuple[Any, np.ndarray]:

@@ -185,5 +185,5 @@ def find_metric(key: str) -> Metric:
         return per_k
     spelled = metric_keys([int(number) if number.isdecimal() else 1])
     raise UnknownNameError(
-        f"unknown metric '{key}'{near_miss(key, spelled)} (known: {', '.join(METRICS)}; k stands for a number)"
+        f"unknown metric '{key}'{near_miss(key.lower(), spelled)} (known: {', '.join(METRICS)}; k stands for a number)"
     )

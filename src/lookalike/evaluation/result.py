@@ -1,7 +1,5 @@
 """Result of an evaluation: values, counts of everything left out, and the per-query numbers behind them."""
 
-import json
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,7 @@ import numpy as np
 
 from lookalike.errors import FileError
 from lookalike.evaluation.ranks import Floats, Integers
-from lookalike.utils.io import write_atomically
+from lookalike.utils.io import write_atomically, write_json
 
 
 @dataclass(frozen=True)
@@ -73,8 +71,7 @@ class RetrievalResult:
         return self.class_names[int(label)]
 
     def to_dict(self, *, per_class: bool = False) -> dict[str, Any]:
-        """Plain values for JSON, None where there is no number: metric keys, then `class_average`, `counts`,
-        `settings`, `clustering`, `notes`."""
+        """Plain values: metric keys, then `class_average`, `counts`, `settings`, `clustering`, `notes`."""
         out: dict[str, Any] = {**self.values, "class_average": dict(self.class_average)}
         out["counts"] = dict(self.counts)
         out["settings"] = dict(self.settings)
@@ -83,8 +80,7 @@ class RetrievalResult:
         out["notes"] = list(self.notes)
         if per_class:
             out["per_class"] = self.per_class()
-        plain: dict[str, Any] = without_nan(out)
-        return plain
+        return out
 
     def summary(self) -> str:
         """A few lines for people: what was compared, what was left out, how similarity was computed."""
@@ -120,7 +116,6 @@ class RetrievalResult:
                 f"cannot write {file}: no folder {file.parent}; give a file in a folder that exists"
             )
         arrays: dict[str, Any] = {"labels": self.labels, "rows": self.rows, **self.per_query}
-        text = json.dumps(self.to_dict(per_class=True), indent=1, ensure_ascii=False, allow_nan=False)
 
         def write_arrays(temporary: Path) -> None:
             with temporary.open("wb") as stream:
@@ -128,7 +123,7 @@ class RetrievalResult:
 
         try:
             write_atomically(file.with_suffix(".npz"), write_arrays)
-            write_atomically(file, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
+            write_json(file, self.to_dict(per_class=True))
         except OSError as error:
             raise FileError(f"cannot write {file}: {error}; give a file in a folder that exists") from error
         return file
@@ -140,12 +135,3 @@ def mean_by_class(values_Q: Floats, labels_Q: Integers) -> tuple[Integers, Float
     classes, inverse = np.unique(labels_Q[scored], return_inverse=True)
     total = np.bincount(inverse, weights=values_Q[scored], minlength=len(classes))
     return classes, total / np.maximum(np.bincount(inverse, minlength=len(classes)), 1)
-
-
-def without_nan(value: Any) -> Any:
-    """`value` with None in place of NaN and infinity, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: without_nan(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_nan(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

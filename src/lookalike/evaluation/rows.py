@@ -1,5 +1,6 @@
 """Checks of what `evaluate` is given: labels, and the rows that are queries or gallery."""
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ def count_rows(matrix: Any, what: str) -> int:
     return int(shape[0])
 
 
-def check_labels(labels: Any, rows: int, what: str, of: str, ignore_label: int | None) -> Integers:
-    """Labels (rows,) of any integer type and byte order as int64, at least 0 but for `ignore_label`."""
+def check_labels(labels: Any, rows: int, what: str, of: str, ignore_labels: Collection[int]) -> Integers:
+    """Labels (rows,) of any integer type and byte order as int64, at least 0 except for `ignore_labels`."""
     array = labels.detach().cpu().numpy() if torch.is_tensor(labels) else np.asarray(labels)
     if array.shape != (rows,):
         raise ArgumentError(f"{what} has shape {array.shape}; expected ({rows},), one label per row of {of}")
@@ -32,13 +33,13 @@ def check_labels(labels: Any, rows: int, what: str, of: str, ignore_label: int |
             f"{what} has values up to {array.max()}; at most 2^63 - 1 fits; renumber the classes"
         )
     array = array.astype(np.int64)
-    negative = (array < 0) & (array != (0 if ignore_label is None else ignore_label))
+    negative = (array < 0) & ~np.isin(array, list(ignore_labels))
     if negative.any():
         first = int(negative.argmax())
         raise ArgumentError(
             f"{what} is below 0 in {int(negative.sum()):,} rows (first: row {first}, label {array[first]}); "
-            f"class numbers are 0 or more; to leave these rows out, pass ignore_label={array[first]} "
-            f"(command line: --ignore-label {array[first]})"
+            f"class numbers are 0 or more; to leave these rows out, pass ignore_labels=[{array[first]}] "
+            f"(command line: --ignore-label={array[first]})"
         )
     return array
 
@@ -64,11 +65,9 @@ def select_rows(which: Any, rows: int, what: str) -> Integers:
     return array
 
 
-def drop_ignored(rows: Integers, labels: Integers, what: str, ignore_label: int | None) -> Integers:
-    """`rows` without those of the ignored label."""
-    if ignore_label is None:
-        return rows
-    kept: Integers = rows[labels[rows] != ignore_label]
+def drop_ignored(rows: Integers, labels: Integers, what: str, ignore_labels: Collection[int]) -> Integers:
+    """`rows` without those of the ignored labels."""
+    kept: Integers = rows[~np.isin(labels[rows], list(ignore_labels))]
     if len(kept) == 0:
-        raise ArgumentError(f"every {what} row has the ignored label {ignore_label}; nothing is left")
+        raise ArgumentError(f"every {what} row has an ignored label ({list(ignore_labels)}); nothing is left")
     return kept

@@ -1,16 +1,17 @@
-"""Losses by name. A new one is a file and a line here; it inherits the laws in tests/losses/test_laws.py."""
+"""Losses for embeddings, by class and by name.
+
+A new one is a file and a line in `build.py`; see docs/how_to/add_a_loss.md.
+"""
 
 from lookalike.losses.arcface import ArcFace, CosFace
 from lookalike.losses.base import MetricLoss, ProxyLoss
-from lookalike.losses.build import BASE_LOSSES
 from lookalike.losses.contrastive import CosineContrastive
 from lookalike.losses.hierarchical import HierarchicalProxyLoss
 from lookalike.losses.horde import Horde
 from lookalike.losses.norm_softmax import NormSoftmax
-from lookalike.losses.pml import (
-    AsPML,
+from lookalike.losses.pair_counts import PairCounts
+from lookalike.losses.pairs import (
     Contrastive,
-    FromPML,
     LiftedStructure,
     Margin,
     MultiSimilarity,
@@ -19,19 +20,14 @@ from lookalike.losses.pml import (
     Triplet,
     TripletSemihard,
 )
+from lookalike.losses.pml import AsPML, FromPML
 from lookalike.losses.proxy_anchor import ProxyAnchor
 from lookalike.losses.proxy_gml import ProxyGML
 from lookalike.losses.proxy_nca import ProxyNCA, ProxyNCAPlusPlus
 from lookalike.losses.sampled import Sampled
+from lookalike.losses.search_range import SearchRange
 from lookalike.losses.soft_triple import SoftTriple
-
-LOSSES: dict[str, type[MetricLoss]] = {
-    **BASE_LOSSES,
-    "hierarchical": HierarchicalProxyLoss,
-    "horde": Horde,
-    "sampled": Sampled,
-}
-"""Every loss that an experiment can name: those that stand alone, and the wrappers around them."""
+from lookalike.losses.table import LOSSES, arguments_of, check_arguments, documentation_table, search_space
 
 __all__ = [
     "LOSSES",
@@ -49,6 +45,7 @@ __all__ = [
     "MultiSimilarity",
     "NPairs",
     "NormSoftmax",
+    "PairCounts",
     "ProxyAnchor",
     "ProxyGML",
     "ProxyLoss",
@@ -56,7 +53,12 @@ __all__ = [
     "ProxyNCAPlusPlus",
     "RankedList",
     "Sampled",
+    "SearchRange",
     "SoftTriple",
     "Triplet",
     "TripletSemihard",
+    "arguments_of",
+    "check_arguments",
+    "documentation_table",
+    "search_space",
 ]

@@ -1,8 +1,9 @@
-"""The table of losses, and how a loss that wraps another one names it.
+"""The table of losses that are no wrappers, and how a wrapper names the loss inside it.
 
 A base is a name, a mapping of name and settings, or a ready loss.
 """
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from lookalike.losses.arcface import ArcFace, CosFace
 from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.contrastive import CosineContrastive
 from lookalike.losses.norm_softmax import NormSoftmax
-from lookalike.losses.pml import (
+from lookalike.losses.pairs import (
     Contrastive,
     LiftedStructure,
     Margin,
@@ -48,7 +49,7 @@ BASE_LOSSES: dict[str, type[MetricLoss]] = {
     "lifted_structure": LiftedStructure,
     "ranked_list": RankedList,
 }
-"""The losses that stand alone, by name; a new one is a file and a line here."""
+"""The losses that are no wrappers, by name; a new one is a file and a line here."""
 
 Base = str | Mapping[str, Any] | MetricLoss
 """'proxy_anchor', {"name": "proxy_anchor", "settings": {"scale": 16}}, or a loss."""
@@ -74,7 +75,7 @@ def class_and_settings(base: Base) -> tuple[type[MetricLoss], dict[str, Any]]:
 def build_base(
     base: Base, num_classes: int, embedding_dim: int, generator: Generator | None = None
 ) -> MetricLoss:
-    """The wrapped loss: a new one, or the ready one itself.
+    """The wrapped loss: a new one, or the ready one.
 
     Raises:
         ArgumentError: the ready one has other sizes.
@@ -87,5 +88,18 @@ def build_base(
                 f"expected {num_classes} and {embedding_dim}"
             )
         return base
-    build: Callable[..., MetricLoss] = kind
-    return build(num_classes, embedding_dim, **settings, generator=generator)
+    return build(kind, num_classes, embedding_dim, settings, generator)
+
+
+def build(
+    kind: type[MetricLoss],
+    num_classes: int,
+    embedding_dim: int,
+    arguments: Mapping[str, Any],
+    generator: Generator | None = None,
+) -> MetricLoss:
+    """A loss of class `kind`, which gets the generator if it starts at random."""
+    make: Callable[..., MetricLoss] = kind
+    if "generator" in inspect.signature(kind).parameters:
+        return make(num_classes, embedding_dim, **arguments, generator=generator)
+    return make(num_classes, embedding_dim, **arguments)

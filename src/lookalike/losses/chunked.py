@@ -1,20 +1,20 @@
-"""Losses that can go through the classes in chunks: when they do, and how several are computed as one.
-
-`losses/large` holds the arithmetic; what a loss adds here is one function of unit embeddings and proxies that
-gives its value and both gradients.
-"""
+"""Proxy losses that can be computed in chunks of classes, or over some of the classes."""
 
 from abc import abstractmethod
 
 from torch import Tensor
 
 from lookalike.losses.base import ProxyLoss
-from lookalike.losses.kernels.autograd import Compute, loss_with_gradients
-from lookalike.losses.kernels.common import WHOLE, Part
+from lookalike.losses.kernels.autograd import ValueAndGradients, loss_with_gradients
+from lookalike.losses.kernels.chunks import WHOLE, Chunk, Part
+from lookalike.losses.kernels.over_classes import over_classes
 
 
 class ChunkedProxyLoss(ProxyLoss):
-    """A loss with proxies that can go through the classes in chunks, or see only some of them."""
+    """A proxy loss that is a sum over classes, given at most the log-sum-exp over all classes.
+
+    A subclass writes its formula for a `Chunk` of classes; the dense form is the chunk of all classes.
+    """
 
     def forward_checked(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         if self.in_chunks(embeddings):
@@ -22,9 +22,25 @@ class ChunkedProxyLoss(ProxyLoss):
         return super().forward_checked(embeddings, labels)
 
     def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
-        """The loss over the classes of `part`, whose proxies are given; the labels are trusted."""
-        return loss_with_gradients([self.computation(labels, part)], embeddings, [proxies])
+        """The loss over the classes of `part`, whose proxies are given; labels are not checked."""
+
+        def compute(
+            unit_BD: Tensor, proxies_PD: Tensor, want_unit: bool, want_proxies: bool
+        ) -> ValueAndGradients:
+            return over_classes(self, unit_BD, proxies_PD, labels, part, want_unit, want_proxies)
+
+        return loss_with_gradients(compute, embeddings, proxies)
+
+    def log_sums(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor | None:
+        """The log-sum-exp (B,) over the classes of a chunk; None for a loss without one."""
+        return None
 
     @abstractmethod
-    def computation(self, labels: Tensor, part: Part = WHOLE) -> Compute:
-        """What finds value and gradients, given embeddings of length 1 and the proxies of `part`."""
+    def chunk_value_and_gradient(
+        self, sims_BQ: Tensor, chunk: Chunk, log_sums_B: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """What a chunk adds to the loss less the mean of `log_sums_B`, and the gradient by its similarities."""
+
+    def proxy_term(self, proxies_QD: Tensor, chunk: Chunk) -> Tensor | None:
+        """What the proxies of a chunk add to the loss on their own; None for nothing."""
+        return None

@@ -11,8 +11,8 @@ authors'.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,11 +21,10 @@ from torch import Generator, Tensor, nn
 from torch.func import functional_call
 
 from lookalike.errors import ArgumentError
-from lookalike.losses.base import MetricLoss, ProxyLoss, unit_rows
-from lookalike.losses.build import Base, build_base, class_and_settings
-from lookalike.losses.chunked import ChunkedProxyLoss
+from lookalike.losses.base import MetricLoss, ProxyLoss
+from lookalike.losses.build import Base, build, build_base, class_and_settings
 from lookalike.losses.class_tree import Tree, build_tree
-from lookalike.losses.kernels.autograd import loss_with_gradients, weighted
+from lookalike.losses.functional import unit_rows
 from lookalike.losses.levels import chain, group_means, level_sizes, one_a_level
 from lookalike.utils.validation import check_at_least, check_choice
 
@@ -66,13 +65,13 @@ def _levels(
 ) -> list[ProxyLoss]:
     """One loss a level, classes first; a ready base is the first one unless settings of its level differ."""
     kind, settings = class_and_settings(base)
-    build: Callable[..., MetricLoss] = kind
     levels: list[ProxyLoss] = []
+    level: MetricLoss
     for size, extra in zip(sizes, one_a_level("level_settings", level_settings, len(sizes), {}), strict=True):
         if not levels and not extra:
             level = build_base(base, size, embedding_dim, generator)
         else:
-            level = build(size, embedding_dim, **{**settings, **extra}, generator=generator)
+            level = build(kind, size, embedding_dim, {**settings, **extra}, generator)
         if not isinstance(level, ProxyLoss):
             raise ArgumentError(f"base is a {type(level).__name__}; every level takes a loss with proxies")
         levels.append(level)
@@ -104,6 +103,9 @@ class HierarchicalProxyLoss(MetricLoss):
 
     In training mode `forward` counts iterations and clusters when due; in evaluation mode it changes nothing.
     """
+
+    paper = "Yang et al., Hierarchical Proxy-based Loss for Deep Metric Learning, WACV 2022"
+    toy_arguments: ClassVar[dict[str, Any]] = {"coarse": (2,)}
 
     def __init__(
         self,
@@ -156,10 +158,6 @@ class HierarchicalProxyLoss(MetricLoss):
         """Cosines (B, C*N) of embeddings and the proxies of the classes."""
         return self.proxy_loss.similarities(embeddings)
 
-    def class_scores(self, embeddings: Tensor) -> Tensor:
-        """Cosines (B, C) of embeddings and the nearest proxy of each class."""
-        return self.proxy_loss.class_scores(embeddings)
-
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         labels = self.checked(embeddings, labels)
         if self.training:
@@ -168,14 +166,6 @@ class HierarchicalProxyLoss(MetricLoss):
                 self._regroup()
             self.iteration += 1
         levels = self._labeled_levels(labels)
-        if self.proxy_loss.in_chunks(embeddings):
-            computes = [
-                weighted(level.computation(labels), weight)
-                for weight, level, _, labels in levels
-                if isinstance(level, ChunkedProxyLoss)
-            ]
-            if len(computes) == len(levels):
-                return loss_with_gradients(computes, embeddings, [proxies for _, _, proxies, _ in levels])
         terms = [
             weight * functional_call(level, {"proxies": proxies}, (embeddings, labels))
             for weight, level, proxies, labels in levels
@@ -212,7 +202,7 @@ class HierarchicalProxyLoss(MetricLoss):
             if not (self.given and self.grouped and self.coarse_mode == "free"):
                 level.proxies.copy_(unit_rows(group_means(below, parent, groups)))
                 if self.coarse_mode == "free":
-                    self._replaced.append(level.proxies)
+                    self._reset.append(level.proxies)
             below = level.proxies
 
     def groups(self) -> list[list[int]]:

@@ -9,15 +9,17 @@ Embeddings", ICCV 2019.
 
 import copy
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Generator, Tensor, nn
 
 from lookalike.errors import ArgumentError
-from lookalike.losses.base import MetricLoss, ProxyLoss, full_precision
+from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.build import Base, build_base
+from lookalike.losses.functional import full_precision
 from lookalike.losses.levels import one_a_level
+from lookalike.losses.pair_counts import PairCounts
 from lookalike.utils.validation import check_at_least
 
 
@@ -38,6 +40,8 @@ class Horde(MetricLoss):
         generator: source of the random start.
     """
 
+    paper = "Jacob et al., Metric Learning with HORDE: High-Order Regularizer for Deep Embeddings, ICCV 2019"
+    toy_arguments: ClassVar[dict[str, Any]] = {"channels": 3, "orders": 3, "moment_channels": 6}
     needs_feature_maps: ClassVar[bool] = True
 
     def __init__(
@@ -79,6 +83,12 @@ class Horde(MetricLoss):
         first = self.order_losses[0]
         assert isinstance(first, MetricLoss)
         return first.proxy_loss
+
+    def pop_pair_counts(self) -> PairCounts | None:
+        """Those of the loss on the embedding itself; all orders see the same labels."""
+        first = self.order_losses[0]
+        assert isinstance(first, MetricLoss)
+        return first.pop_pair_counts()
 
     def moments(self, feature_maps: Tensor) -> list[Tensor]:
         """Embeddings (B, D) of orders 2 to K of feature maps (B, F, height, width), in float32 or better."""

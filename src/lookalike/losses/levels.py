@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lookalike.errors import ArgumentError
-from lookalike.losses.base import unit_rows
+from lookalike.losses.functional import unit_rows
 from lookalike.utils.validation import check_at_least
 
 T = TypeVar("T")

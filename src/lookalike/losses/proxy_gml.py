@@ -1,38 +1,41 @@
 """ProxyGML: each sample is classified by its nearest proxies only, through a graph of samples and proxies.
 
-Of all P proxies a sample keeps its k nearest, its own class's first; their cosines, summed by class, are the
-logits of a softmax over the classes that have a selected proxy. A regularizer classifies every proxy by all
-proxies. The selection itself is not differentiated: other proxies get no gradient from the sample.
+Of all P proxies a sample selects its k nearest, those of its own class first; their similarities, summed by
+class, are the logits of a softmax over the classes that have a selected proxy. A regularizer classifies every
+proxy by all proxies. The selection itself is not differentiated: other proxies get no gradient from the sample.
 
-Source: Zhu, Yang, Deng, Liu and Fu, "Fewer is More: A Deep Graph Metric Learning Perspective Using Fewer
-Proxies", NeurIPS 2020.
+Shapes: B batch, C classes, N proxies per class, P = C*N, k selected proxies per sample, R proxies of a block.
 """
 
 import math
+from typing import Any, ClassVar
 
 import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from lookalike.losses.base import ProxyLoss, full_precision, unit_rows
-from lookalike.losses.kernels.proxy_gml import proxy_gml_selected
+from lookalike.losses.base import ProxyLoss
+from lookalike.losses.functional import full_precision, unit_rows
+from lookalike.losses.kernels.autograd import ValueAndGradients, loss_with_gradients
+from lookalike.losses.kernels.over_samples import over_samples
+from lookalike.losses.search_range import SearchRange
 from lookalike.utils.validation import check_at_least, check_between, check_choice, check_positive
 
-ALWAYS = 4.0  # a bonus above any difference of cosines
-LOGITS_AT_ONCE = 2**24  # of the regularizer
+ALWAYS = 4.0  # a bonus above any difference of similarities
+LOGITS_PER_BLOCK = 2**24  # of the regularizer
 
 
-def selected_proxies(
+def select_proxies(
     sims_BP: Tensor, labels_B: Tensor, *, proxies_per_class: int, neighbors: int, positive_bonus: float | None
 ) -> Tensor:
-    """Which proxies (B, P) each sample keeps: the `neighbors` largest of cosine + bonus for the own class."""
+    """Indices (B, k) of the proxies each sample selects: the largest of similarity + bonus for its own class."""
     with torch.no_grad():
-        class_P = torch.arange(sims_BP.shape[1], device=sims_BP.device) // proxies_per_class
+        positive_BN = labels_B[:, None] * proxies_per_class
+        positive_BN = positive_BN + torch.arange(proxies_per_class, device=sims_BP.device)
         bonus = ALWAYS if positive_bonus is None else positive_bonus
-        ranking_BP = sims_BP + bonus * (class_P == labels_B[:, None])
-        nearest_Bk = ranking_BP.topk(neighbors, dim=1).indices
-        return torch.zeros_like(sims_BP, dtype=torch.bool).scatter_(1, nearest_Bk, True)
+        ranking_BP = sims_BP.scatter(1, positive_BN, sims_BP.gather(1, positive_BN) + bonus)
+        return ranking_BP.topk(neighbors, dim=1, sorted=False).indices
 
 
 def proxy_gml(
@@ -45,36 +48,37 @@ def proxy_gml(
     positive_bonus: float | None,
     mask: str,
 ) -> Tensor:
-    """Mean over the batch of -log of the masked softmax of summed selected cosines, at the own class."""
-    selected_BP = selected_proxies(
+    """Mean over the batch of -log of the masked softmax of summed selected similarities, at the own class."""
+    selected_Bk = select_proxies(
         sims_BP,
         labels_B,
         proxies_per_class=proxies_per_class,
         neighbors=neighbors,
         positive_bonus=positive_bonus,
     )
-    by_class = (len(sims_BP), -1, proxies_per_class)
-    sums_BC = (sims_BP * selected_BP).view(by_class).sum(dim=2)
-    logits_BC = scale * sums_BC
-    own_B1 = labels_B[:, None]
+    classes_Bk = selected_Bk // proxies_per_class
+    zeros_BC = sims_BP.new_zeros(len(sims_BP), sims_BP.shape[1] // proxies_per_class)
+    sums_BC = zeros_BC.scatter_add(1, classes_Bk, sims_BP.gather(1, selected_Bk))
+    logits_BC, target_B1 = scale * sums_BC, labels_B[:, None]
     if mask == "none":
         return F.cross_entropy(logits_BC, labels_B)
     if mask == "selected":
-        in_graph_BC = selected_BP.view(by_class).any(dim=2).scatter(1, own_B1, True)
-        return F.cross_entropy(logits_BC.masked_fill(~in_graph_BC, -torch.inf), labels_B)
-    in_graph_BC = sums_BC.detach() != 0
-    logits_BC = logits_BC.masked_fill(~in_graph_BC, -torch.inf)
+        outside_BC = torch.ones_like(zeros_BC, dtype=torch.bool).scatter_(1, classes_Bk, False)
+        logits_BC = logits_BC.masked_fill(outside_BC.scatter_(1, target_B1, False), -torch.inf)
+        return F.cross_entropy(logits_BC, labels_B)
+    logits_BC = logits_BC.masked_fill(sums_BC.detach() == 0, -torch.inf)
     floor_B1 = logits_BC.new_full((len(logits_BC), 1), math.log(1e-8))
-    log_share_B = logits_BC.gather(1, own_B1)[:, 0] - torch.cat([logits_BC, floor_B1], dim=1).logsumexp(dim=1)
-    floor_B = torch.full_like(log_share_B, math.log(1e-20))
-    return -torch.logaddexp(log_share_B, floor_B).mean()
+    sums_B = torch.cat([logits_BC, floor_B1], dim=1).logsumexp(dim=1)
+    log_probability_B = logits_BC.gather(1, target_B1)[:, 0] - sums_B
+    floor_B = torch.full_like(log_probability_B, math.log(1e-20))
+    return -torch.logaddexp(log_probability_B, floor_B).mean()
 
 
 def proxy_regularizer(proxies_PD: Tensor, *, proxies_per_class: int, rows: int | None = None) -> Tensor:
-    """Mean over all proxies of the cross-entropy of their cosines, itself included, summed by class.
+    """Mean over all proxies of the cross-entropy of their similarities, to themselves too, summed by class.
 
     Args:
-        rows: proxies classified at once; about 64 MB of logits when None. The logits of further blocks are
+        rows: proxies per block; about 64 MB of logits when None. The logits of further blocks are
             computed again in the backward pass, so memory stays that of one block, rows*C numbers.
 
     A class's proxies are summed before the product, so it costs P*C*D multiplications, not P*P*D.
@@ -83,7 +87,7 @@ def proxy_regularizer(proxies_PD: Tensor, *, proxies_per_class: int, rows: int |
         unit_PD = unit_rows(proxies_PD)
         sums_CD = unit_PD.view(-1, proxies_per_class, unit_PD.shape[1]).sum(dim=1)
         class_P = torch.arange(len(sums_CD), device=unit_PD.device).repeat_interleave(proxies_per_class)
-        rows = max(1, LOGITS_AT_ONCE // len(sums_CD)) if rows is None else rows
+        rows = max(1, LOGITS_PER_BLOCK // len(sums_CD)) if rows is None else rows
         if rows >= len(unit_PD):
             return _summed_cross_entropy(unit_PD, sums_CD, class_P) / len(unit_PD)
         blocks = zip(torch.split(unit_PD, rows), torch.split(class_P, rows), strict=True)
@@ -114,17 +118,30 @@ class ProxyGML(ProxyLoss):
     Args:
         proxies_per_class: N.
         neighbor_ratio: r. With k = N (r at most 1/C) only the sample's own proxies are left, and this part of
-            the loss and its gradient are 0; with k < N not even all of these are kept.
+            the loss and its gradient are 0; with k < N not even all of these are selected.
         regularizer_weight: lambda in the paper; 0 in the authors' command for SOP.
         scale: multiplies the sums; 1 in the paper, and 20 for SOP in a line of the authors' code that is
-            commented out. With N proxies a class the sums reach N, which is what sharpens the softmax.
-        positive_bonus: None keeps every positive proxy (k permitting), as the authors' code does with a bonus
-            of 1000; the paper adds 1, which a negative can still outrank.
-        mask: which classes are in the graph: "selected", those with a selected proxy and the own class; or
-            "nonzero", those whose summed cosines are not exactly 0, with 1e-8 and 1e-20 added in the softmax
-            and the logarithm, as in the authors' code; or "none", all classes, as in the paper's ablation.
+            commented out. With N proxies per class the sums reach N, which is what sharpens the softmax.
+        positive_bonus: compat. None selects every positive proxy (k permitting), as the authors' code does
+            with a bonus of 1000; the paper adds 1, which a negative can still outrank.
+        mask: compat. Which classes are in the graph: "selected", those with a selected proxy and the own
+            class; "nonzero", those whose summed similarities are not exactly 0, with 1e-8 and 1e-20 added in
+            the softmax and the logarithm, as in the authors' code; "none", all, as in the paper's ablation.
         proxy_init, generator: see `ProxyLoss`; the authors draw uniformly within 1/sqrt(P) of 0.
+
+    Arguments marked compat imitate a piece of code or an ablation; only studies need them.
     """
+
+    paper = (
+        "Zhu, Yang, Deng, Liu and Fu, Fewer is More: A Deep Graph Metric Learning Perspective Using Fewer "
+        "Proxies, NeurIPS 2020"
+    )
+    search_space = (
+        SearchRange("neighbor_ratio", 0.01, 1, log=True, source="ours"),
+        SearchRange("regularizer_weight", 0, 1, source="ours"),
+    )
+    # 0.05 of the proxies of 5 classes are those of the sample's own class only
+    toy_arguments: ClassVar[dict[str, Any]] = {"neighbor_ratio": 0.75}
 
     def __init__(
         self,
@@ -161,41 +178,39 @@ class ProxyGML(ProxyLoss):
 
     @property
     def neighbors(self) -> int:
-        """k = ceil(r*C*N), not moved by rounding of the product."""
+        """k = ceil(r*C*N), unaffected by rounding of the product."""
         return max(1, math.ceil(self.neighbor_ratio * len(self.proxies) - 1e-9))
 
-    @property
-    def selects_few(self) -> bool:
-        """Whether products with sparse matrices pay, and the sparse form knows these settings."""
-        return self.neighbor_ratio <= 0.2 and self.positive_bonus is None and self.mask == "selected"
-
-    def selected(self, embeddings: Tensor, labels: Tensor, keep: bool | None = None) -> Tensor:
-        """The loss without its regularizer by products with selected proxies alone; the labels are trusted.
-
-        Args:
-            keep: see `proxy_gml_selected`.
-        """
-        return proxy_gml_selected(
-            embeddings,
-            self.proxies,
-            labels,
-            proxies_per_class=self.proxies_per_class,
-            neighbors=self.neighbors,
-            scale=self.scale,
-            keep=keep,
-        )
-
     def forward_checked(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        if self.in_chunks(embeddings) and self.selects_few:
-            value = self.selected(embeddings, labels)
+        if self.in_chunks(embeddings):
+            value = self.in_blocks(embeddings, labels)
         else:
-            value = self.dense(self.similarities(embeddings), labels)
+            value = self.loss_from_similarities(self.similarities(embeddings), labels)
         if self.regularizer_weight == 0:
             return value
         regularizer = proxy_regularizer(self.proxies, proxies_per_class=self.proxies_per_class)
         return value + self.regularizer_weight * regularizer
 
-    def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
+    def in_blocks(self, embeddings: Tensor, labels: Tensor, *, samples: int | None = None) -> Tensor:
+        """The loss without its regularizer, a block of samples at a time; labels are not checked."""
+
+        def compute(
+            unit_BD: Tensor, proxies_PD: Tensor, want_unit: bool, want_proxies: bool
+        ) -> ValueAndGradients:
+            return over_samples(
+                self.loss_from_similarities,
+                unit_BD,
+                proxies_PD,
+                labels,
+                want_unit,
+                want_proxies,
+                samples=samples,
+            )
+
+        return loss_with_gradients(compute, embeddings, self.proxies)
+
+    def loss_from_similarities(self, similarities: Tensor, labels: Tensor) -> Tensor:
+        """Without the regularizer."""
         return proxy_gml(
             similarities,
             labels,

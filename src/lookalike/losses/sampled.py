@@ -17,6 +17,8 @@ or proxies sharded over processes, are exact.
 Source of the idea: An et al., "Partial FC: Training 10 Million Identities on a Single Machine", 2021.
 """
 
+from typing import Any, ClassVar
+
 import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
@@ -25,7 +27,7 @@ from lookalike.errors import ArgumentError
 from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.build import Base, build_base
 from lookalike.losses.chunked import ChunkedProxyLoss
-from lookalike.losses.kernels.common import Part
+from lookalike.losses.kernels.chunks import Part
 from lookalike.utils.validation import check_between
 
 LEAST_DRAWN = 20  # absent classes expected in a sample; none at all then has a chance of e^-20
@@ -74,6 +76,9 @@ class Sampled(MetricLoss):
         seed: the draw of step t is a function of seed and t, the same in each process.
         generator: source of the proxies' random start.
     """
+
+    paper = "An et al., Partial FC: Training 10 Million Identities on a Single Machine, ICCV workshops 2021"
+    toy_arguments: ClassVar[dict[str, Any]] = {"fraction": 1.0}  # five classes are too few to leave any out
 
     def __init__(
         self,

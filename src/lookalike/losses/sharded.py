@@ -19,7 +19,7 @@ from torch import Generator, Tensor, nn
 from lookalike.errors import ArgumentError, FileError
 from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.build import Base
-from lookalike.losses.kernels.common import Part
+from lookalike.losses.kernels.chunks import Part
 from lookalike.losses.sampled import chunked_base
 from lookalike.utils.distributed import Processes
 

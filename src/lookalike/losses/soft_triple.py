@@ -1,48 +1,39 @@
-"""SoftTriple: several centers of a class, a soft maximum over them, and a pull that merges those not needed.
+"""SoftTriple: several centers per class, a soft maximum over them, and a term that merges those not needed.
 
-Source: Qian et al., "SoftTriple Loss: Deep Metric Learning Without Triplet Sampling", ICCV 2019.
+Shapes: B batch, K classes of a chunk (C when it holds all), N centers per class, Q = K*N, D dimension.
 """
 
 from torch import Generator, Tensor
 
-from lookalike.losses.arcface import cos_face
-from lookalike.losses.base import full_precision, unit_rows
-from lookalike.losses.chunked import ChunkedProxyLoss
-from lookalike.losses.kernels.autograd import Compute
-from lookalike.losses.kernels.common import WHOLE, Part
-from lookalike.losses.kernels.soft_triple import soft_triple_in_chunks
+from lookalike.losses.functional import full_precision, unit_rows
+from lookalike.losses.kernels.chunks import Chunk
+from lookalike.losses.search_range import SearchRange
+from lookalike.losses.softmax import SoftmaxProxyLoss
 from lookalike.utils.validation import check_at_least, check_positive
 
 
-def soft_similarities(sims_BP: Tensor, *, centers_per_class: int, gamma: float) -> Tensor:
-    """Cosines to the centers of a class, averaged by the softmax of cosine/gamma: (B, P) -> (B, C)."""
-    sims_BCN = sims_BP.view(len(sims_BP), -1, centers_per_class)
-    return ((sims_BCN / gamma).softmax(dim=2) * sims_BCN).sum(dim=2)
+def soft_similarities(sims_BQ: Tensor, *, centers_per_class: int, gamma: float) -> Tensor:
+    """Similarities to the centers of a class, averaged by the softmax of similarity/gamma: (B, Q) -> (B, K)."""
+    sims_BKN = sims_BQ.view(len(sims_BQ), -1, centers_per_class)
+    sims_BNK = sims_BKN.transpose(1, 2).contiguous()  # over few numbers a softmax is faster along columns
+    return ((sims_BNK / gamma).softmax(dim=1) * sims_BNK).sum(dim=1)
 
 
-def soft_triple(
-    sims_BP: Tensor, labels_B: Tensor, *, centers_per_class: int, scale: float, gamma: float, margin: float
-) -> Tensor:
-    """The part of the loss that sees the batch: CosFace on soft similarities."""
-    soft_BC = soft_similarities(sims_BP, centers_per_class=centers_per_class, gamma=gamma)
-    return cos_face(soft_BC, labels_B, margin=margin, scale=scale)
-
-
-def center_spread(proxies_PD: Tensor, *, centers_per_class: int) -> Tensor:
-    """Half the mean distance of two centers of a class; 0 with one center. Takes C*N*N numbers of memory.
+def center_spread(centers_QD: Tensor, *, centers_per_class: int, chunk: Chunk) -> Tensor:
+    """Half the mean distance of two centers of a class: what the classes of a chunk add to it.
 
     A distance is sqrt(2 + 1e-5 - 2*cosine), as in the authors' code: never 0, so its gradient is finite.
     """
-    if centers_per_class == 1:
-        return proxies_PD.new_zeros(())
-    with full_precision(proxies_PD):
-        unit_CND = unit_rows(proxies_PD).view(-1, centers_per_class, proxies_PD.shape[1])
-        distances_CNN = (2 + 1e-5 - 2 * unit_CND @ unit_CND.transpose(1, 2)).sqrt()
-    pairs = distances_CNN.numel() - len(proxies_PD)  # C*N*(N-1): each pair twice, without the diagonal
-    return distances_CNN.triu(diagonal=1).sum() / pairs
+    with full_precision(centers_QD):
+        unit_KND = unit_rows(centers_QD).view(-1, centers_per_class, centers_QD.shape[1])
+        distances_KNN = (2 + 1e-5 - 2 * unit_KND @ unit_KND.transpose(1, 2)).sqrt()
+    sums_K = distances_KNN.triu(diagonal=1).sum(dim=(1, 2))
+    if chunk.weights_K is not None:
+        sums_K = sums_K * chunk.weights_K
+    return sums_K.sum() / (chunk.num_classes * centers_per_class * (centers_per_class - 1))
 
 
-class SoftTriple(ChunkedProxyLoss):
+class SoftTriple(SoftmaxProxyLoss):
     """SoftTriple: CosFace on soft similarities, plus center_weight times the spread of the centers.
 
     S_ic = sum_n q_icn s_icn, q_icn = softmax_n(s_icn/gamma)
@@ -59,6 +50,14 @@ class SoftTriple(ChunkedProxyLoss):
 
     The authors' code computes all P*P center similarities and takes embeddings that are unit vectors already.
     """
+
+    paper = "Qian et al., SoftTriple Loss: Deep Metric Learning Without Triplet Sampling, ICCV 2019"
+    search_space = (
+        SearchRange("scale", 0.01, 100),
+        SearchRange("gamma", 0.01, 100, inverse=True),  # multiplied there, divided in the paper and here
+        SearchRange("center_weight", 0, 1),
+        SearchRange("margin", 0, 1),
+    )
 
     def __init__(
         self,
@@ -91,25 +90,12 @@ class SoftTriple(ChunkedProxyLoss):
         self.margin = margin
         self.center_weight = center_weight
 
-    def dense(self, similarities: Tensor, labels: Tensor) -> Tensor:
-        value = soft_triple(
-            similarities,
-            labels,
-            centers_per_class=self.centers_per_class,
-            scale=self.scale,
-            gamma=self.gamma,
-            margin=self.margin,
-        )
-        spread = center_spread(self.proxies, centers_per_class=self.centers_per_class)
-        return value + self.center_weight * spread
+    def logits(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
+        soft_BK = soft_similarities(sims_BQ, centers_per_class=self.centers_per_class, gamma=self.gamma)
+        return chunk.with_target(soft_BK, chunk.target(soft_BK) - self.margin) * self.scale
 
-    def computation(self, labels: Tensor, part: Part = WHOLE) -> Compute:
-        return soft_triple_in_chunks(
-            labels,
-            centers_per_class=self.centers_per_class,
-            scale=self.scale,
-            gamma=self.gamma,
-            margin=self.margin,
-            center_weight=self.center_weight,
-            part=part,
-        )
+    def proxy_term(self, proxies_QD: Tensor, chunk: Chunk) -> Tensor | None:
+        if self.centers_per_class == 1 or self.center_weight == 0:
+            return None
+        spread = center_spread(proxies_QD, centers_per_class=self.centers_per_class, chunk=chunk)
+        return self.center_weight * spread

@@ -38,8 +38,9 @@ class RankCounts:
         queries: (B,) numbers of the queries.
         positives: (B,) R of each query.
         owner: (P,) position in `queries` of each pair's query, ascending.
-        ahead: (P,) negatives ahead of the pair's positive; the size of the gallery if out of reach.
-        tied: (P,) negatives exactly as similar; 0 if out of reach.
+        ahead: (P,) negatives ahead of the pair's positive. Out of reach it is the size of the gallery, or exact:
+            always for the most similar positive of a query.
+        tied: (P,) negatives exactly as similar; 0 out of reach.
     """
 
     queries: Integers
@@ -149,9 +150,7 @@ class _Block:
 
         self._count_candidates(padded, largest, within.nonzero()[:, 0], low, high)
         self._count_rows(sims, (best & ~within).nonzero()[:, 0], low, high)
-        fewest = torch.full_like(self.limit, size).scatter_reduce_(0, self.owner, self.greater, "amin")
-        beyond = self.greater > torch.maximum(self.limit, fewest)[self.owner]
-        self.greater[beyond], self.tied[beyond], self.tied_before[beyond] = size, 0, 0
+        self.tied[self.greater > self.limit[self.owner]] = 0
 
     def _mask(self, sims: Tensor, rows: Tensor) -> None:
         """Hides positives and own rows of the block's queries `rows`, the rows of `sims`."""

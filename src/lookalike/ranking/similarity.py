@@ -84,9 +84,9 @@ class Comparison:
                 torch.mm(left, right.T, out=out)
 
     def exact(self, queries: Tensor, gallery: Tensor) -> Tensor:
-        """float64 similarities of single pairs, given by indices that broadcast."""
-        shape = torch.broadcast_shapes(queries.shape, gallery.shape)
-        query, row = queries.expand(shape).reshape(-1), gallery.expand(shape).reshape(-1)
+        """float64 similarities of single pairs, given by indices; `queries` is expanded to the shape of `gallery`."""
+        query = queries.expand_as(gallery).reshape(-1)
+        row = gallery.reshape(-1)
         out = torch.empty(len(query), dtype=torch.float64, device=self.device)
         step = max(1, _PAIRS // self.queries.dim)
         for at in range(0, len(out), step):
@@ -96,7 +96,7 @@ class Comparison:
                 out[at : at + step] = left.mul_(right).sum(dim=1)
             else:
                 out[at : at + step] = left.sub_(right).square_().sum(dim=1) / -2
-        return out.view(shape)
+        return out.view(gallery.shape)
 
     def _left(self, rows_BD: Tensor) -> Tensor:
         """Left factor: (B, D), for Euclidean (B, D + 2): x y - |x|^2 / 2 - |y|^2 / 2 = -|x - y|^2 / 2."""

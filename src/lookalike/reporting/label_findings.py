@@ -5,8 +5,8 @@ from lookalike.data.dataset import LabeledImages
 from lookalike.evaluation.label_quality import LabelQuality
 
 
-def label_findings(table: LabeledImages, quality: LabelQuality) -> tuple[dict[str, Finding], dict[str, str]]:
-    """Findings by kind, and no reasons: a person decides about doubtful images."""
+def label_findings(table: LabeledImages, quality: LabelQuality) -> dict[str, Finding]:
+    """Findings by kind, all of them warnings: a person decides about doubtful images."""
     name, path = table.class_names, table.paths
     return {
         "mislabeled": Finding(
@@ -30,4 +30,4 @@ def label_findings(table: LabeledImages, quality: LabelQuality) -> tuple[dict[st
             "pairs of images have nearly the same embedding",
             [[path[first], path[second]] for first, second in quality.near_duplicates],
         ),
-    }, {}
+    }

@@ -3,6 +3,7 @@
 `score` is used by training, by `evaluate RUN` and by the report, so their numbers agree by construction.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.read import read
+from lookalike.data.load import load_images, reading
 from lookalike.embedding import embed
 from lookalike.errors import DataError
 from lookalike.evaluation import RetrievalResult, evaluate
@@ -38,6 +39,10 @@ def evaluate_run(
     folder: RunDir,
     data: str | None = None,
     *,
+    layout: str | None = None,
+    verify: bool = True,
+    ignore_labels: Collection[str] = (),
+    on_bad_file: str = "skip",
     device: str = "auto",
     progress: Progress | None = None,
     **options: Any,
@@ -54,7 +59,17 @@ def evaluate_run(
     """
     embedder, config = load_model(folder.path)
     facts, experiment = folder.read_json("data.json"), folder.experiment()
-    table = read(data if data is not None else _own_data(facts))
+    if data is None:
+        table = load_images(_own_data(facts), **reading(experiment.data), progress=progress)
+    else:
+        table = load_images(
+            data,
+            layout=layout,
+            verify=verify,
+            ignore_labels=ignore_labels,
+            on_bad_file=on_bad_file,
+            progress=progress,
+        )
     own = table.digest() == facts["digest"]
     if data is None and not own:
         raise DataError(

@@ -1,6 +1,6 @@
-"""Words every complaint about an argument, so that all parts of the package complain alike.
+"""Argument checks with uniform error messages.
 
-Checks stand at the door of public functions, once; the code behind them trusts its input.
+Public functions check their input once; the code behind them trusts it.
 """
 
 import difflib
@@ -8,9 +8,11 @@ import importlib
 import math
 from collections.abc import Iterable, Mapping
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lookalike.errors import ArgumentError, MissingExtraError, NotFiniteError, UnknownNameError
@@ -19,7 +21,7 @@ T = TypeVar("T")
 
 
 def near_miss(name: str, known: Iterable[str]) -> str:
-    """`"; did you mean 'x'?"` for the known name closest to `name`, or an empty string."""
+    """The hint "; did you mean 'x'?" with the known name closest to `name`, or an empty string."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean '{close[0]}'?" if close else ""
 
@@ -38,7 +40,7 @@ def look_up(table: Mapping[str, T], name: str, kind: str) -> T:
 
 
 def check_choice(what: str, value: str, choices: Iterable[str]) -> None:
-    """Refuses a word outside `choices`."""
+    """Refuses a value outside `choices`."""
     known = list(choices)
     if value not in known:
         raise ArgumentError(f"{what} is '{value}'{near_miss(value, known)} (one of: {', '.join(known)})")
@@ -48,6 +50,12 @@ def check_at_least(what: str, value: float, least: float) -> None:
     """Refuses a number below `least` (and NaN)."""
     if not value >= least:
         raise ArgumentError(f"{what} is {value}; it must be at least {least}")
+
+
+def check_finite(what: str, value: float) -> None:
+    """Refuses NaN and infinity."""
+    if not math.isfinite(value):
+        raise ArgumentError(f"{what} is {value}; it must be a finite number")
 
 
 def check_positive(what: str, value: float) -> None:
@@ -62,6 +70,14 @@ def check_between(what: str, value: float, low: float, high: float) -> None:
         raise ArgumentError(f"{what} is {value}; it must lie in {low} to {high}")
 
 
+def as_labels(labels: NDArray[Any]) -> Tensor:
+    """NumPy labels of any integer dtype and byte order as a tensor (int64, or uint64 if they are)."""
+    if labels.dtype.kind not in "iu":
+        raise ArgumentError(f"labels have dtype {labels.dtype}; expected integers (labels.astype(int))")
+    wide = np.uint64 if labels.dtype.kind == "u" and labels.dtype.itemsize == 8 else np.int64
+    return torch.from_numpy(labels.astype(wide))
+
+
 def check_batch(embeddings: Tensor, labels: Tensor, *, num_classes: int, embedding_dim: int) -> None:
     """Refuses a batch that a loss cannot read, naming the first bad sample.
 
@@ -69,8 +85,8 @@ def check_batch(embeddings: Tensor, labels: Tensor, *, num_classes: int, embeddi
         embeddings: floating, shape (B, embedding_dim), B at least 1, finite.
         labels: integer, shape (B,), each in 0..num_classes-1.
 
-    On an accelerator the values are not read (that would wait for the device at each step); shapes and
-    dtypes still are. `LabeledImages` guarantees the range of labels that come from a data set.
+    On an accelerator values are not read, which would wait for the device at each step; shapes and dtypes
+    are. Labels that come from a `LabeledImages` are in range.
 
     Raises:
         ArgumentError: what is wrong, at which sample, and the fix.
@@ -88,38 +104,58 @@ def check_batch(embeddings: Tensor, labels: Tensor, *, num_classes: int, embeddi
         raise ArgumentError(f"embeddings have dtype {embeddings.dtype}; expected a floating dtype")
     if labels.ndim != 1 or len(labels) != len(embeddings):
         raise ArgumentError(
-            f"labels have shape {tuple(labels.shape)}; expected ({len(embeddings)},), one label an embedding"
+            f"labels have shape {tuple(labels.shape)}; expected ({len(embeddings)},), one label per embedding"
         )
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise ArgumentError(f"labels have dtype {labels.dtype}; expected integers (labels.long())")
     if labels.device.type == "cpu":
-        lowest, highest = labels.aminmax()
-        if int(lowest) < 0 or int(highest) >= num_classes:
-            first = int(((labels < 0) | (labels >= num_classes)).nonzero()[0])
-            raise ArgumentError(
-                f"label {int(labels[first])} is not in 0..{num_classes - 1} ({num_classes} classes); first bad "
-                f"sample index {first}; renumber the labels to 0..{num_classes - 1} or raise num_classes"
-            )
-    if embeddings.device.type == "cpu" and not math.isfinite(float(embeddings.detach().sum())):
-        bad = ~torch.isfinite(embeddings.detach()).all(dim=1)  # 20 times slower; a sum may just overflow
-        samples: list[int] = bad.nonzero()[:, 0].tolist()
-        if samples:
-            raise NotFiniteError(
-                f"embeddings are not finite in {len(samples)} of {len(embeddings)} samples; first bad sample "
-                f"index {samples[0]}; look at its image or lower the learning rate",
-                samples,
-            )
+        _check_label_range(labels, num_classes)
+    if embeddings.device.type == "cpu":
+        _check_finite(embeddings.detach())
+
+
+def _check_label_range(labels: Tensor, num_classes: int) -> None:
+    """Refuses labels outside 0..num_classes-1."""
+    signed = labels.long()  # torch cannot compare unsigned integers; uint64 above 2^63 becomes negative
+    lowest, highest = signed.aminmax()
+    if int(lowest) < 0 or int(highest) >= num_classes:
+        first = int(((signed < 0) | (signed >= num_classes)).nonzero()[0])
+        raise ArgumentError(
+            f"label {labels[first].numpy().item()} is not in 0..{num_classes - 1} ({num_classes} classes); first bad "
+            f"sample index {first}; renumber the labels to 0..{num_classes - 1} or raise num_classes"
+        )
+
+
+def _check_finite(embeddings: Tensor) -> None:
+    """Refuses NaN and infinity."""
+    if math.isfinite(float(embeddings.sum())):
+        return
+    bad = ~torch.isfinite(embeddings).all(dim=1)  # takes 20 times as long, and a finite sum may overflow
+    samples: list[int] = bad.nonzero()[:, 0].tolist()
+    if samples:
+        raise NotFiniteError(
+            f"embeddings are not finite in {len(samples)} of {len(embeddings)} samples; first bad sample "
+            f"index {samples[0]}; look at its image or lower the learning rate",
+            samples,
+        )
 
 
 def optional_import(module: str, extra: str) -> ModuleType:
     """The module of an optional package.
 
     Raises:
-        MissingExtraError: it is not installed; the message is the command that installs it.
+        MissingExtraError: it is not installed, or a package that it needs is not; the message is the command
+            that installs them.
     """
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"this needs the package '{module.split('.')[0]}': pip install 'lookalike[{extra}]'"
-        ) from error
+        package, missing = module.split(".")[0], (error.name or "").split(".")[0]
+        if missing in ("", package):
+            message = f"this needs the package '{package}': pip install 'lookalike[{extra}]'"
+        else:
+            message = (
+                f"the package '{package}' is installed, but cannot be imported without '{missing}': "
+                f"pip install {missing}, or pip install --force-reinstall 'lookalike[{extra}]'"
+            )
+        raise MissingExtraError(message) from error

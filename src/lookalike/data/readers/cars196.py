@@ -78,6 +78,6 @@ def _load(file: Path) -> dict[str, Any]:
 
     try:
         content: dict[str, Any] = scipy.io.loadmat(file, squeeze_me=True)
-    except (OSError, ValueError, NotImplementedError) as error:
+    except Exception as error:  # scipy raises whatever its parser trips over
         raise FileError(f"{file}: cannot be read as a MATLAB file ({error}); fetch it again") from error
     return content

@@ -13,7 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from lookalike.errors import DataError
+from lookalike.errors import DataError, FileError
+from lookalike.utils.io import write_atomically
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
@@ -122,7 +123,7 @@ def _read_csv(path: Path, text: str, delimiter: str | None) -> Frame:
 
 def _delimiter(text: str) -> str:
     """The one that makes most columns out of the header."""
-    first = text.lstrip("\r\n").partition("\n")[0]
+    first = re.split(r"[\r\n]", text.lstrip("\r\n"), maxsplit=1)[0]
     return max(DELIMITERS, key=lambda sign: (len(next(csv.reader([first], delimiter=sign), [])), sign == ","))
 
 
@@ -190,25 +191,35 @@ def _read_parquet(path: Path) -> Frame:
 
 
 def write_frame(columns: dict[str, list[str]], path: Path) -> None:
-    """Writes columns of text, as `read_frame` reads them back; the suffix chooses the format.
+    """Writes columns of text, whole or not at all; `read_frame` reads them back. The suffix chooses the format.
 
     Raises:
         DataError: names that are not UTF-8 into Parquet, which holds UTF-8 alone.
+        FileError: the file cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     suffix = path.suffix.lower()
-    if suffix == ".parquet":
-        try:
-            pl.DataFrame(columns).write_parquet(path)
-        except UnicodeEncodeError as error:
-            raise DataError(
-                f"{path}: some names are not UTF-8, which Parquet cannot hold; write .csv or .jsonl"
-            ) from error
-        return
+    write = _write_parquet if suffix == ".parquet" else _write_text
+    try:
+        write_atomically(path, lambda temporary: write(columns, temporary, suffix))
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{path}: some names are not UTF-8, which it cannot hold; write .csv or .jsonl"
+        ) from error
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
+def _write_parquet(columns: dict[str, list[str]], file: Path, _suffix: str) -> None:
+    pl.DataFrame(columns).write_parquet(file)
+
+
+def _write_text(columns: dict[str, list[str]], file: Path, suffix: str) -> None:
     rows = zip(*columns.values(), strict=True)
-    with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as out:
+    with open(file, "w", encoding="utf-8", errors="surrogateescape", newline="") as out:
         if suffix in (".jsonl", ".ndjson"):
-            out.writelines(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)
+            out.writelines(
+                json.dumps(dict(zip(columns, row, strict=True)), allow_nan=False) + "\n" for row in rows
+            )
             return
         sign = "\t" if suffix == ".tsv" else ","
         out.write(sign.join(columns) + "\n")

@@ -1,7 +1,6 @@
-"""Many classes: losses that go through the classes in chunks, equal to their dense forms.
+"""Losses of many classes, computed in chunks of classes or of samples without the B x P matrix of similarities.
 
-`proxy_anchor.py` needs one pass, `softmax.py` two (all softmax losses), `soft_triple.py` adds its centers,
-`proxy_gml.py` is the sparse form of a loss that selects few proxies.
-Sampled and sharded classes (`losses/sampled.py`, `losses/sharded.py`) are the same functions with another
-`Part`.
+A kernel does the products with embeddings and proxies; the formula is the loss's own, the same that the dense
+form uses. `chunks.py` says which classes a chunk holds, `over_classes.py` and `over_samples.py` are the two
+kernels, `autograd.py` hands their gradients to autograd.
 """

@@ -15,37 +15,6 @@ from lookalike.losses.base import ProxyLoss
 from lookalike.losses.search_range import SearchRange
 from lookalike.utils.validation import look_up
 
-# Until the classes of losses hold their own:
-_INTERIM: dict[str, tuple[SearchRange, ...]] = {
-    "proxy_nca": (SearchRange("temperature", 0.01, 100, inverse=True),),
-    "norm_softmax": (SearchRange("temperature", 0.01, 100, log=True),),
-    "soft_triple": (
-        SearchRange("scale", 0.01, 100),
-        SearchRange("gamma", 0.01, 100, inverse=True),  # multiplied there, divided in the paper and here
-        SearchRange("center_weight", 0, 1),
-        SearchRange("margin", 0, 1),
-    ),
-    "cos_face": (SearchRange("margin", 0, 1), SearchRange("scale", 0.01, 200)),
-    "margin": (SearchRange("beta", -0.2, 2), SearchRange("margin", -0.2, 2)),
-    "triplet": (SearchRange("margin", -0.2, 2),),
-    "contrastive": (SearchRange("positive_margin", -0.2, 2), SearchRange("negative_margin", -0.2, 2)),
-    "multi_similarity": (
-        SearchRange("alpha", 0.01, 100),
-        SearchRange("beta", 0.01, 100),
-        SearchRange("base", 0, 1),
-        SearchRange("epsilon", 0, 1),
-    ),
-    "proxy_nca_pp": (SearchRange("temperature", 0.01, 100, inverse=True, source="ours"),),
-    "proxy_anchor": (
-        SearchRange("scale", 0.01, 100, source="ours"),
-        SearchRange("margin", 0, 1, source="ours"),
-    ),
-    "proxy_gml": (
-        SearchRange("neighbor_ratio", 0.01, 1, log=True, source="ours"),
-        SearchRange("regularizer_weight", 0, 1, source="ours"),
-    ),
-}
-
 RATE = SearchRange("proxy_lr", 1e-6, 1.0, log=True)
 OWN_PARAMETERS = ("margin", "hierarchical")
 """Losses beside those with proxies that have parameters of their own, so a learning rate for them."""
@@ -75,13 +44,12 @@ def search_space(experiment: Experiment, num_classes: int) -> tuple[Searched, ..
     """
     name = experiment.loss.name
     kind = look_up(LOSSES, name, "loss")
-    spaces = _INTERIM
     if name == "hierarchical":
         ranges = _of_hierarchy(experiment.loss.arguments, num_classes)
     else:
-        ranges = [Searched(f"loss.{r.name}", r) for r in spaces.get(name, ())]
+        ranges = [Searched(f"loss.{r.name}", r) for r in kind.search_space]
     if not ranges:
-        known = ", ".join(sorted(spaces))
+        known = ", ".join(sorted(name for name, loss in LOSSES.items() if loss.search_space))
         raise ArgumentError(
             f"the loss '{name}' has no search space (these have: {known}, hierarchical); use another protocol, or "
             "give its class a search_space"
@@ -107,7 +75,7 @@ def _of_hierarchy(arguments: Mapping[str, Any], num_classes: int) -> list[Search
     ranges += [
         Searched(f"loss.level_settings.{level}.{r.name}", r)
         for level in range(levels)
-        for r in _INTERIM.get(base, ())
+        for r in look_up(LOSSES, base, "loss").search_space
     ]
     return ranges
 

@@ -1,0 +1,70 @@
+"""lookalike export: a trained model for other tools."""
+
+import copy
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lookalike.cli.common import RunArgument
+
+Timm = Annotated[
+    Path | None,
+    typer.Option("--timm", help="Folder for timm.create_model('local-dir:FOLDER', pretrained=True)."),
+]
+Onnx = Annotated[Path | None, typer.Option("--onnx", help="ONNX file: uint8 images to unit vectors.")]
+Pt2 = Annotated[Path | None, typer.Option("--pt2", help="File for torch.export.load.")]
+Images = Annotated[
+    str | None, typer.Option("--images", help="Images to check the export on; default: the run's data.")
+]
+
+
+def add(app: typer.Typer) -> None:
+    """Registers the command."""
+    app.command("export", epilog="Example: lookalike export runs/photos --onnx photos.onnx")(export)
+
+
+def export(
+    run: RunArgument,
+    timm: Timm = None,
+    onnx: Onnx = None,
+    pt2: Pt2 = None,
+    images: Images = None,
+) -> None:
+    """Write the run's model for other tools, and check the result on real images outside this package."""
+    from lookalike.data.read import read
+    from lookalike.errors import ArgumentError
+    from lookalike.export.deployed import description
+    from lookalike.export.source import data_source
+    from lookalike.models.checkpoint import load_model
+
+    if timm is None and onnx is None and pt2 is None:
+        raise ArgumentError("nothing to export; give --timm FOLDER, --onnx FILE or --pt2 FILE (or several)")
+    model, _ = load_model(run)
+    table = read(images or data_source(run), labeled=False)
+    from lookalike.export.verify import verify
+
+    if timm is not None:
+        from lookalike.export.timm import export_timm
+
+        alone = copy.deepcopy(model)
+        alone.set_views(1)
+        export_timm(alone, timm, description=f"image embeddings by lookalike, compare by cosine; {run.name}")
+        print(f"{timm}: {verify('timm', timm, alone, table)}")
+        if model.config.views > 1:
+            print(
+                "  timm embeds each image alone; this run averages it with its mirror image (--onnx and --pt2 do too)"
+            )
+    if onnx is not None:
+        from lookalike.export.programs import export_onnx
+
+        export_onnx(model, onnx)
+        print(f"{onnx}: {verify('onnx', onnx, model, table)}")
+    if pt2 is not None:
+        from lookalike.export.programs import export_pt2
+
+        export_pt2(model, pt2)
+        print(f"{pt2}: {verify('pt2', pt2, model, table)}")
+    if timm is None:
+        for key, value in description(model).items():
+            print(f"  {key}: {value}")

@@ -1,0 +1,68 @@
+"""A trained model as one file that runs without this package: ONNX, and PyTorch's own `.pt2`.
+
+Both are made by `torch.export`, take any batch size, and hold normalization and L2 normalization; resizing and cropping
+are described in the file's metadata.
+"""
+
+import json
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lookalike.export.deployed import INPUT, OUTPUT, Deployed, description
+from lookalike.models.embedder import Embedder
+from lookalike.utils.io import write_atomically
+from lookalike.utils.validation import optional_import
+
+
+def export_onnx(embedder: Embedder, file: Path) -> None:
+    """Writes an ONNX file with `description` in its metadata.
+
+    Raises:
+        MissingExtraError: onnx or onnxscript is not installed.
+    """
+    optional_import("onnx", "onnx")
+    optional_import("onnxscript", "onnx")
+    model, images = _example(embedder)
+    level = logging.getLogger("torch.onnx").level
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the exporter about its own use of torch
+            program: Any = torch.onnx.export(
+                model,
+                (images,),
+                dynamo=True,
+                input_names=[INPUT],
+                output_names=[OUTPUT],
+                dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
+                verbose=False,
+            )
+    finally:
+        logging.getLogger("torch.onnx").setLevel(level)
+    program.model.metadata_props.update(description(embedder))
+    write_atomically(file, lambda temporary: program.save(temporary, external_data=False))
+
+
+def export_pt2(embedder: Embedder, file: Path) -> None:
+    """Writes a program for `torch.export.load` with `description` as its extra file `description.json`."""
+    model, images = _example(embedder)
+    program = torch.export.export(
+        model, (images,), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},), strict=False
+    )
+    extra = {"description.json": json.dumps(description(embedder), ensure_ascii=False, allow_nan=False)}
+
+    def save(temporary: Path) -> None:
+        with temporary.open("wb") as stream:
+            torch.export.save(program, stream, extra_files=extra)
+
+    write_atomically(file, save)
+
+
+def _example(embedder: Embedder) -> tuple[Deployed, Tensor]:
+    size = embedder.preprocessing.size
+    return Deployed(embedder.cpu()).eval(), torch.zeros(2, 3, size, size, dtype=torch.uint8)

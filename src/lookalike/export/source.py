@@ -1,0 +1,36 @@
+"""Facts that a run directory holds about a model, for its export and its model card."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from lookalike.errors import FileError
+
+
+def read_facts(run: Path, name: str) -> dict[str, Any]:
+    """A JSON file of the run directory, or nothing where it is absent.
+
+    Raises:
+        FileError: it cannot be read.
+    """
+    file = run / name
+    if not file.is_file():
+        return {}
+    try:
+        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FileError(f"'{file}' is damaged: {error}") from error
+    return content
+
+
+def data_source(run: Path) -> str:
+    """Where the images of a run were read from.
+
+    Raises:
+        FileError: the run does not say, or they are no longer there.
+    """
+    source = str(read_facts(run, "data.json").get("source") or "")
+    if not source or (source.startswith("/") and not Path(source).exists()):
+        where = f"'{source}' is gone" if source else f"'{run}' does not say where its images are"
+        raise FileError(f"{where}; name images to check the export on with --images DATA")
+    return source

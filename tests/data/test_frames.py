@@ -1,0 +1,125 @@
+"""Tables of every dialect become the same columns."""
+
+import json
+
+import polars as pl
+import pytest
+
+from lookalike.data.readers.frames import read_frame, write_frame
+from lookalike.errors import DataError
+
+ROWS = [("a/1.jpg", "ant"), ("b 2.jpg", "bee, wild"), ("ü.jpg", "7")]
+
+
+def comma(rows, sign=","):
+    return "".join(
+        sign.join(f'"{v}"' if sign in v else v for v in row) + "\n" for row in [("path", "label"), *rows]
+    )
+
+
+DIALECTS = {
+    "plain.csv": comma(ROWS).encode(),
+    "semicolon.csv": comma(ROWS, ";").encode(),
+    "tab_in_csv.csv": comma(ROWS, "\t").encode(),
+    "bar.csv": comma(ROWS, "|").encode(),
+    "tab.tsv": comma(ROWS, "\t").encode(),
+    "mark.csv": b"\xef\xbb\xbf" + comma(ROWS).encode(),
+    "utf16.csv": comma(ROWS).encode("utf-16"),
+    "windows.csv": comma(ROWS).replace("\n", "\r\n").encode(),
+    "old_mac.csv": comma(ROWS).replace("\n", "\r").encode(),
+    "excel.csv": b"sep=;\r\n" + comma(ROWS, ";").replace("\n", "\r\n").encode(),
+    "blank_rows.csv": comma(ROWS).replace("\n", "\n\n,\n").encode(),
+    "trailing.csv": comma(ROWS).replace("\n", ",,\n").encode(),
+    "spaces.csv": comma(ROWS).replace("path,label", " path , label ").replace(",ant", ", ant").encode(),
+    "no_end.csv": comma(ROWS).strip().encode(),
+    "lines.jsonl": "\n".join(json.dumps({"path": p, "label": c}) for p, c in ROWS).encode(),
+    "ascii.jsonl": "\n\n".join(
+        json.dumps({"path": p, "label": c}, ensure_ascii=True) for p, c in ROWS
+    ).encode(),
+    "mixed.jsonl": "\n".join(
+        json.dumps({"path": p, "label": 7.0 if c == "7" else c}) for p, c in ROWS
+    ).encode(),
+}
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_dialect_reads_alike(tmp_path, name):
+    (tmp_path / name).write_bytes(DIALECTS[name])
+    frame = read_frame(tmp_path / name)
+    labels = [label.strip() for label in frame.columns["label"]]
+    assert list(zip(frame.columns["path"], labels, strict=True)) == ROWS
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
+@pytest.mark.parametrize(
+    "values",
+    [["plain"], [" space ", "a,b"], ['quo"te', "new\nline"], ["tab\there", "return\r"], ["7", "07", "7.0"]],
+)
+def test_what_is_written_is_read_back(tmp_path, suffix, values):
+    columns = {"path": values, "label": list(reversed(values))}
+    write_frame(columns, tmp_path / f"x{suffix}")
+    assert read_frame(tmp_path / f"x{suffix}").columns == columns
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
+def test_names_that_are_not_utf8_are_written_and_read_back(tmp_path, suffix):
+    columns = {"path": ["caf\udce9/1.jpg"], "label": ["caf\udce9"]}
+    write_frame(columns, tmp_path / f"x{suffix}")
+    assert read_frame(tmp_path / f"x{suffix}").columns == columns
+    with pytest.raises(DataError, match=r"write \.csv or \.jsonl"):
+        write_frame(columns, tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"", "it is empty"),
+        ("b.csv", b"path,label\nx,1\ny,1,2,3\n", "row 2 has 4 values, the header has 2"),
+        ("c.csv", b"path,path\nx,1\n", "the column 'path' appears twice"),
+        ("d.csv", b"PK\x03\x04more", "a spreadsheet or zip archive"),
+        ("e.csv", "path,label\nx,1\n".encode("utf-16-le"), "NUL bytes"),
+        ("f.jsonl", b'{"path": "x"}\n{"path": \n', "row 2 is not JSON"),
+        ("g.jsonl", b'["path"]\n', "row 1 is not a JSON object"),
+        ("h.parquet", b"nothing", "cannot be read as a table"),
+    ],
+)
+def test_what_is_no_table_says_why(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read_frame(tmp_path / name)
+
+
+def test_late_keys_of_json_lines_count(tmp_path):
+    rows = [{"path": str(n)} for n in range(150)] + [{"path": "x", "split": "test"}]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert read_frame(tmp_path / "x.jsonl").columns["split"] == [None] * 150 + ["test"]
+
+
+def test_columns_that_are_no_text_are_set_aside(tmp_path):
+    frame = pl.DataFrame(
+        {
+            "path": ["x"],
+            "box": [[1, 2]],
+            "raw": [b"\xff\xfe"],
+            "size": [{"w": 1}],
+            "score": [0.5],
+            "seen": [True],
+        }
+    )
+    frame.write_parquet(tmp_path / "x.parquet")
+    read = read_frame(tmp_path / "x.parquet")
+    assert (set(read.columns), set(read.nested)) == ({"path", "score", "seen"}, {"box", "raw", "size"})
+    (tmp_path / "x.jsonl").write_text('{"path": "x", "box": null}\n{"path": "y", "box": [1, 2]}')
+    assert read_frame(tmp_path / "x.jsonl").nested == ("box",)
+
+
+def test_numbers_are_written_as_people_write_them(tmp_path):
+    pl.DataFrame({"label": [7.0, float("nan"), 0.5]}).write_parquet(tmp_path / "x.parquet")
+    (tmp_path / "x.jsonl").write_text('{"label": 7.0}\n{"label": NaN}\n{"label": 0.5}')
+    for name in ("x.parquet", "x.jsonl"):
+        assert read_frame(tmp_path / name).columns["label"] == ["7", None, "0.5"]
+
+
+def test_rows_are_numbered_as_in_the_file(tmp_path):
+    (tmp_path / "x.csv").write_text("path\n\na\n\n\nb\n")
+    assert read_frame(tmp_path / "x.csv").rows == [2, 5]

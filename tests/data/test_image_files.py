@@ -1,0 +1,177 @@
+"""Every file opens as 8-bit RGB or is refused by name; nothing else ever comes out of an image file."""
+
+import contextlib
+import os
+import re
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageCms, ImageDraw
+from zoo import BROKEN, FORMATS, WHOLE, chunk, encoded, jpeg_with, pattern
+
+from lookalike.data import image_io
+from lookalike.data.image_io import ImageError, decode, image_size, open_image
+from lookalike.errors import DataError
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_pixels_are_read_whatever_lies_around_them(tmp_path, name):
+    (tmp_path / name).write_bytes(WHOLE[name])
+    image = open_image(tmp_path / name)
+    assert (image.mode, image.size) == ("RGB", image_size(tmp_path / name))
+    assert open_image(tmp_path / name, at_least=(4, 4)).mode == "RGB"
+
+
+HEADER_IS_WHOLE = {"half.jpg", "half.png", "half.webp", "half.tiff", "no_pixels.png", "floats.tiff"}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_files_are_refused_by_name_by_every_function(tmp_path, name):
+    (tmp_path / name).write_bytes(BROKEN[name])
+    for function in (open_image, image_size, decode):
+        if function is image_size and name in HEADER_IS_WHOLE:
+            continue
+        with pytest.raises(ImageError, match=re.escape(name)) as caught:
+            function(tmp_path / name)
+        assert "\n" not in str(caught.value)
+
+
+KINDS = (*FORMATS, "heic")
+SEEDS = {kind: encoded(kind) for kind in KINDS} | {
+    name: data for name, data in WHOLE.items() if len(data) < 9000
+}
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(sorted(SEEDS)),
+    st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=4)), min_size=1, max_size=6),
+    st.floats(0, 1),
+)
+def test_mutated_files_yield_an_image_or_an_image_error(tmp_path, name, changes, end):
+    data = bytearray(SEEDS[name])
+    for place, new in changes:
+        at = int(place**2 * (len(data) - 1))  # mostly headers
+        data[at : at + len(new)] = new
+    file = tmp_path / "mutated"
+    file.write_bytes(data[: int(end * len(data))] if end < 0.2 else data)
+    for function in (open_image, image_size):
+        with contextlib.suppress(ImageError):
+            function(file)
+
+
+def test_a_named_pipe_does_not_block(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jpg")
+    with pytest.raises(ImageError, match="not a regular file"):
+        open_image(tmp_path / "pipe.jpg")
+    (tmp_path / "folder.jpg").mkdir()
+    with pytest.raises(ImageError, match=r"folder\.jpg"):
+        open_image(tmp_path / "folder.jpg")
+
+
+def test_a_dangling_link_says_where_it_leads(tmp_path):
+    (tmp_path / "x.png").symlink_to("/nowhere/y.png")
+    with pytest.raises(ImageError, match=r"a link to /nowhere/y\.png, which is gone"):
+        open_image(tmp_path / "x.png")
+
+
+def test_heic_without_its_package_names_the_command(tmp_path, monkeypatch):
+    (tmp_path / "x.heic").write_bytes(encoded("heic"))
+    assert open_image(tmp_path / "x.heic").size == (24, 16)
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(ImageError, match=r"pip install 'lookalike\[heif\]'"):
+        open_image(tmp_path / "x.heic")
+
+
+def test_white_motifs_stay_visible_and_others_keep_their_white_ground(tmp_path):
+    for color, ground in (((255, 255, 255), 0), ((200, 30, 30), 255)):
+        image = Image.new("RGBA", (64, 64), (0, 0, 0, 0))
+        ImageDraw.Draw(image).rectangle((20, 20, 44, 44), fill=(*color, 255))
+        image.save(tmp_path / "logo.png")
+        opened = open_image(tmp_path / "logo.png")
+        assert opened.getpixel((32, 32)) == color
+        assert opened.getpixel((2, 2)) == (ground,) * 3
+
+
+@pytest.mark.parametrize("bits", [8, 10, 12, 14, 16])
+def test_sixteen_bit_gray_is_scaled_by_the_range_it_uses(tmp_path, bits):
+    values = np.linspace(0, 2**bits - 1, 256).astype(np.uint16).reshape(16, 16)
+    for name in ("x.png", "x.tiff"):
+        Image.fromarray(values).save(tmp_path / name)
+        decoded = decode(tmp_path / name)
+        assert decoded.bits == bits
+        assert decoded.image.getextrema()[0] == (0, 255)
+
+
+def test_floats_need_a_range(tmp_path):
+    for top in (1.0, 255.0):
+        Image.fromarray(np.linspace(0, top, 64, dtype=np.float32).reshape(8, 8)).save(tmp_path / "x.tiff")
+        assert open_image(tmp_path / "x.tiff").getextrema()[0] == (0, 255)
+    Image.fromarray(np.full((4, 4), np.nan, np.float32)).save(tmp_path / "x.tiff")
+    with pytest.raises(ImageError, match="no defined range"):
+        open_image(tmp_path / "x.tiff")
+
+
+def test_a_color_profile_is_converted_to_srgb(tmp_path):
+    image = Image.new("RGB", (8, 8), (200, 100, 50))
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB"))
+    image.save(tmp_path / "srgb.png", icc_profile=profile.tobytes())
+    assert open_image(tmp_path / "srgb.png").getpixel((0, 0)) == (200, 100, 50)
+    lab = ImageCms.profileToProfile(image, profile, ImageCms.createProfile("LAB"), outputMode="LAB")
+    lab.save(tmp_path / "lab.tiff")
+    assert np.abs(np.subtract(open_image(tmp_path / "lab.tiff").getpixel((0, 0)), (200, 100, 50))).max() <= 6
+
+
+def test_giant_jpegs_are_decoded_reduced(tmp_path, monkeypatch):
+    pattern((320, 240)).save(tmp_path / "x.jpg")
+    monkeypatch.setattr(image_io, "REDUCE_FROM", 320 * 240 // 10)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    decoded = decode(tmp_path / "x.jpg")
+    assert (decoded.size, decoded.image.size) == ((320, 240), (80, 60))
+    assert open_image(tmp_path / "x.jpg", box=(160, 120, 320, 240)).size == (40, 30)
+
+
+def test_a_box_is_cut_out_of_the_upright_image(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    image = Image.new("RGB", (40, 20), "red")
+    image.paste("blue", (0, 0, 10, 20))
+    image.save(tmp_path / "x.png", exif=exif)  # shown 20 wide and 40 high, blue on top
+    assert open_image(tmp_path / "x.png", box=(0, 0, 20, 10)).getpixel((5, 5)) == (0, 0, 255)
+    assert open_image(tmp_path / "x.png", box=(0, 10, 20, 40)).size == (20, 30)
+    with pytest.raises(ImageError, match=r"the box \(0, 0, 30, 10\) does not lie in the image of 20 x 40"):
+        open_image(tmp_path / "x.png", box=(0, 0, 30, 10))
+
+
+@pytest.mark.parametrize("orientation", ["text", b"\x00", 99, 0, -1, (6, 6), 3.7])
+def test_odd_orientations_are_none(orientation):
+    class Odd:
+        format, info = "PNG", {}
+
+        def getexif(self):
+            return {image_io.ORIENTATION: orientation}
+
+    assert image_io._orientation(Odd()) == 1
+
+
+def test_the_orientation_survives_damaged_metadata(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 8
+    data = encoded("png", exif=exif)
+    at = data.index(b"IDAT") - 4
+    (tmp_path / "x.png").write_bytes(data[:at] + chunk(b"tEXt", b"a\0b", right=False) + data[at:])
+    decoded = decode(tmp_path / "x.png")
+    assert (decoded.repaired, decoded.orientation, decoded.size) == (True, 8, (16, 24))
+
+
+def test_warnings_of_the_decoder_reach_nobody(tmp_path, capfd):
+    (tmp_path / "x.jpg").write_bytes(jpeg_with((0xE1, b"Exif\0\0II*\0\x08\0\0\0\x09\0")))
+    open_image(tmp_path / "x.jpg")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_errors_are_data_errors():
+    assert issubclass(ImageError, DataError)

@@ -1,0 +1,57 @@
+"""What `study show` tells: all differences, recipes, twins."""
+
+import pytest
+
+from lookalike.config.experiment import Experiment
+from lookalike.config.schema import LossSettings
+from lookalike.studies import STUDIES, Row, find_study, recipes
+from lookalike.studies.show import differences, row_cells, study_text, study_tree, twins_of
+
+every_study = pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
+
+
+@every_study
+def test_rows_of_one_recipe_that_differ_are_shown_as_different(study):
+    """What is printed of a row decides its experiment: no two rows look alike and are not."""
+    seen = {}
+    for row in study.rows:
+        if row.recipe is not None:
+            key = (row.recipe.name, str(differences(row)))
+            experiment = row.experiment().model_dump_json()
+            assert seen.setdefault(key, experiment) == experiment, row.name
+
+
+@every_study
+def test_equal_rows_say_so(study):
+    experiments = [(r.dataset, r.experiment().model_dump_json()) for r in study.rows if r.recipe is not None]
+    assert len(twins_of(study)) == len(experiments) - len(set(experiments))
+
+
+@every_study
+def test_a_study_is_told_in_full(study):
+    text, (header, lines) = study_text(study), row_cells(study)
+    assert study.source in text
+    for row in study.rows:
+        if row.recipe is not None:
+            assert f") {row.recipe.name}" in text
+            assert all(f"caveat: {caveat}" in text for caveat in row.recipe.caveats)
+    assert all(len(line) == len(header) for line in lines)
+    if any(row.recipe for row in study.rows):
+        assert "optimizer:" in text
+        assert "protocol:" in text
+
+
+def test_settings_that_a_row_takes_away_are_differences_too():
+    recipe = recipes.proxy_gml("cars196")
+    row = Row(name="r", recipe=recipe, changes=(Experiment(loss=LossSettings(name="proxy_nca")),))
+    assert differences(row) == {"loss.name": "proxy_nca"}
+    shorter = Row(name="s", recipe=recipe, changes=(Experiment(loss=LossSettings(scale=2.0)),))
+    assert differences(shorter) == {"loss.scale": 2.0}
+
+
+def test_json_has_complete_experiments():
+    by_name = {row["row"]: row for row in study_tree(find_study("hpl/table2"))["rows"]}
+    assert by_name["htl_star"]["experiment"] is None
+    assert by_name["hpl-nca"]["experiment"]["loss"]["coarse"] == [500]
+    assert by_name["hpl-nca"]["published"]["recall_at_1"]["text"] == "80.1"
+    assert by_name["hpl-nca"]["protocol"] == "papers"
