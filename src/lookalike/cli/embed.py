@@ -5,7 +5,17 @@ from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import DataArgument, Device, Quiet, RunArgument, make_progress
+from lookalike.cli.common import (
+    DataArgument,
+    Device,
+    IgnoreLabel,
+    Layout,
+    OnBadFile,
+    Quiet,
+    RunArgument,
+    Verify,
+    make_progress,
+)
 
 Out = Annotated[
     Path | None,
@@ -34,12 +44,16 @@ def embed(
     out: Out = None,
     projector: Projector = None,
     views: Views = None,
+    layout: Layout = None,
+    verify: Verify = True,
+    ignore_label: IgnoreLabel = None,
+    on_bad_file: OnBadFile = "skip",
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Embed every image of DATA with the run's model, into a file or for TensorBoard's projector."""
     progress = make_progress(quiet)
-    from lookalike.data.read import read
+    from lookalike.data.load import load_images
     from lookalike.embedding import embed as embed_table
     from lookalike.embedding import embed_to_file
     from lookalike.errors import ArgumentError
@@ -52,8 +66,17 @@ def embed(
     model, _ = load_model(run)
     if views is not None:
         model.set_views(views)
-    target, table = pick_device(device), read(data, labeled=False)
+    target = pick_device(device)
     model.to(target)
+    table = load_images(
+        data,
+        layout=layout,
+        verify=verify,
+        labeled=False,
+        ignore_labels=ignore_label or (),
+        on_bad_file=on_bad_file,
+        progress=progress,
+    )
     each = "" if model.config.views == 1 else ", image and mirror image averaged"
     said = f"{len(table)} images, {model.embedding_dim}-d{each}"
     if out is not None:

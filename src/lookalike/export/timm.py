@@ -173,7 +173,9 @@ def _complete(file: Path, model: Any, facts: dict[str, Any], arguments: dict[str
         if not key.startswith("test_") and key not in ("origin_url", "paper_ids", "paper_name", "notes")
     }
     config["pretrained_cfg"] = kept | facts
-    file.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    file.write_text(
+        json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+    )
 
 
 def _check_folder(folder: Path) -> None:

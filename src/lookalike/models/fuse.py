@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import fuse_conv_bn_eval
 
+from lookalike.models.embedder import Embedder
 from lookalike.models.trace import Trace, on_meta, trace
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -66,6 +67,9 @@ def foldable(network: nn.Module, found: Trace) -> list[tuple[str, str]]:
 
 
 def _call(network: nn.Module, images: Tensor) -> Tensor:
+    """One pass over the network: an embedder of two views would call each module twice."""
+    if isinstance(network, Embedder):
+        return network.embed_maps(network.feature_maps(images))
     result: Tensor = network(images)
     return result
 
