@@ -23,7 +23,8 @@ def test_files_name_each_other_and_keep_the_order(tmp_path, table):
         (tmp_path / name).is_file() and name in config
         for name in ("vectors.tsv", "metadata.tsv", "sprite.png")
     )
-    assert Image.open(tmp_path / "sprite.png").size == (256, 256)  # 12 images: four columns of 64 pixels
+    with Image.open(tmp_path / "sprite.png") as image:
+        assert image.size == (256, 256)  # 12 images: four columns of 64 pixels
 
 
 def test_thumbnails_stand_row_by_row(table):
