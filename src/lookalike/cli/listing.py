@@ -36,6 +36,19 @@ def _datasets() -> Rows:
     return known_datasets()
 
 
+def _engines() -> Rows:
+    from lookalike.search.engines import ENGINES
+
+    return [
+        {
+            "engine": name,
+            "about": entry.about,
+            "installed by": f"pip install 'lookalike[{entry.extra}]'" if entry.extra else "always there",
+        }
+        for name, entry in ENGINES.items()
+    ]
+
+
 def _metrics() -> Rows:
     from lookalike.evaluation.metrics import METRICS
 
@@ -58,6 +71,7 @@ KINDS: dict[str, Callable[[], Rows]] = {
     "losses": _losses,
     "backbones": _backbones,
     "datasets": _datasets,
+    "engines": _engines,
     "metrics": _metrics,
     "settings": _settings,
     "studies": _studies,

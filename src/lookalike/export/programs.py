@@ -54,7 +54,7 @@ def export_pt2(embedder: Embedder, file: Path) -> None:
     program = torch.export.export(
         model, (images,), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},), strict=False
     )
-    extra = {"description.json": json.dumps(description(embedder), ensure_ascii=False)}
+    extra = {"description.json": json.dumps(description(embedder), ensure_ascii=False, allow_nan=False)}
 
     def save(temporary: Path) -> None:
         with temporary.open("wb") as stream:
@@ -65,4 +65,5 @@ def export_pt2(embedder: Embedder, file: Path) -> None:
 
 def _example(embedder: Embedder) -> tuple[Deployed, Tensor]:
     size = embedder.preprocessing.size
-    return Deployed(embedder.cpu()).eval(), torch.zeros(2, 3, size, size, dtype=torch.uint8)
+    model = Deployed(embedder.cpu()).eval().to(memory_format=torch.contiguous_format)
+    return model, torch.zeros(2, 3, size, size, dtype=torch.uint8)

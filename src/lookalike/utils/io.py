@@ -40,8 +40,13 @@ def remove_temporaries(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes UTF-8 text, whole or not at all."""
-    write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))
+    """Writes UTF-8 text, whole or not at all; parts of names that are not UTF-8 are escaped."""
+    write_atomically(path, lambda file: file.write_text(escape_surrogates(text), encoding="utf-8"))
+
+
+def escape_surrogates(text: str) -> str:
+    r"""`text` with bytes of names that are not UTF-8 as `\udce9`, which JSON reads back as they were."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -51,7 +56,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
     """Strict JSON, which any parser reads: a number that is NaN or infinite becomes null."""
-    return json.dumps(_strict(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    return json.dumps(_strict(value), indent=indent, ensure_ascii=False, allow_nan=False, default=_plain)
 
 
 def _strict(value: Any) -> Any:
@@ -62,6 +67,11 @@ def _strict(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_strict(item) for item in value]
     return value
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy as Python's, anything else as text."""
+    return _strict(value.item()) if hasattr(value, "item") else str(value)
 
 
 @contextmanager
