@@ -1,8 +1,8 @@
 """Nothing is lost when a training is ended at any moment, or its disk is full."""
 
 import pytest
-
 from benchmarks.faults import disk_trials, kill_trials, overwrite_trials
+
 from faults.conftest import SETTINGS
 
 

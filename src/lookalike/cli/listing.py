@@ -67,6 +67,15 @@ def _studies() -> Rows:
     return [{"study": study.id, "rows": len(study.rows), "title": study.title} for study in STUDIES.values()]
 
 
+def _engines() -> Rows:
+    from lookalike.search.engines import ENGINES
+
+    return [
+        {"engine": name, "about": entry.about, "extra": entry.extra or "-", "uri": entry.uri or "-"}
+        for name, entry in ENGINES.items()
+    ]
+
+
 KINDS: dict[str, Callable[[], Rows]] = {
     "losses": _losses,
     "backbones": _backbones,
@@ -75,6 +84,7 @@ KINDS: dict[str, Callable[[], Rows]] = {
     "metrics": _metrics,
     "settings": _settings,
     "studies": _studies,
+    "engines": _engines,
 }
 
 Kind = Annotated[str, typer.Argument(help=f"{', '.join(KINDS)}.")]
