@@ -25,7 +25,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -42,6 +41,7 @@ from lookalike.optim.factory import build_optimizers
 from lookalike.preprocessing import Preprocessing
 from lookalike.training.inputs import CachedInputs
 from lookalike.training.loop import train
+from lookalike.training.setup import launch
 from lookalike.training.trainable import TrainablePart
 
 
@@ -86,7 +86,7 @@ class Problem:
         array = np.load(folder / "cache.npy", mmap_mode="r")
         self.inputs = CachedInputs(OneView(array), table)
         self.batches = RandomBatches(labels, batch_size=self.batch)
-        self.fabric = Fabric(accelerator="cpu", devices=1)
+        self.fabric = launch("cpu", 1, "32-true")
 
     def model(self) -> tuple[TrainablePart, ProxyAnchor]:
         """A projection behind a backbone that is never run, and a loss."""

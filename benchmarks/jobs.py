@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-from lightning_fabric import Fabric
 
 from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
@@ -12,6 +11,7 @@ from lookalike.data.splits import Split
 from lookalike.models.backbones import describe
 from lookalike.training.context import RunContext
 from lookalike.training.run_dir import RunDir
+from lookalike.training.setup import launch
 from lookalike.utils.progress import Progress
 
 
@@ -28,4 +28,4 @@ def build_context(
         backbone_size=describe(experiment.model.backbone).preprocessing.size,
         images=len(split.train),
     )
-    return RunContext(experiment, split, RunDir(folder), Fabric(accelerator="cpu", devices=1), Progress())
+    return RunContext(experiment, split, RunDir(folder), launch("cpu", 1, "32-true"), Progress())

@@ -3,6 +3,8 @@
 docs/reference/command_line.md   every command with its arguments, options and example
 docs/reference/settings.md       every setting with its default
 docs/reference/python_api.md     what `import lookalike` offers
+docs/reference/studies.md        every table and figure of the papers
+docs/reference/backbones.md      the table of recommended backbones; the rest of the page is written by hand
 docs/reference/metrics.md        the table and the entries of all metrics; the rest of the page is written by hand
 """
 
@@ -18,6 +20,9 @@ import lookalike
 from lookalike.cli import app
 from lookalike.config.experiment import setting_facts
 from lookalike.evaluation.glossary import reference_sections, reference_table
+from lookalike.models.recommended import recommended
+from lookalike.studies import STUDIES
+from lookalike.studies.published import SOURCES, citation
 
 REFERENCE = Path(__file__).parent / "reference"
 GENERATED = "<!-- Written by docs/generate.py; do not edit. -->\n\n"
@@ -26,16 +31,54 @@ GENERATED = "<!-- Written by docs/generate.py; do not edit. -->\n\n"
 def pages() -> dict[str, str]:
     """The text of each generated page, by file name."""
     made = {"command_line.md": command_line(), "settings.md": settings(), "python_api.md": python_api()}
-    return {name: GENERATED + text for name, text in made.items()} | {"metrics.md": metrics()}
+    made["studies.md"] = studies()
+    by_hand = {"metrics.md": metrics(), "backbones.md": backbones()}
+    return {name: GENERATED + text for name, text in made.items()} | by_hand
 
 
 def metrics() -> str:
     """The page of metrics, with what METRICS holds between its marks."""
-    text = (REFERENCE / "metrics.md").read_text(encoding="utf-8")
-    for name, part in (("table", reference_table()), ("entries", reference_sections())):
-        before, _, rest = text.partition(f"<!-- {name} -->")
-        text = f"{before}<!-- {name} -->\n\n{part}\n\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
+    return _filled("metrics.md", {"table": reference_table(), "entries": reference_sections()})
+
+
+def backbones() -> str:
+    """The page of backbones, with the recommended ones between its marks."""
+    rows = recommended()
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *([str(value) for value in row.values()] for row in rows)]
+    table = "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+    return _filled("backbones.md", {"recommended": table})
+
+
+def _filled(name: str, parts: dict[str, str]) -> str:
+    """A page written by hand, with the parts between their marks."""
+    text = (REFERENCE / name).read_text(encoding="utf-8")
+    for mark, part in parts.items():
+        before, _, rest = text.partition(f"<!-- {mark} -->")
+        text = f"{before}<!-- {mark} -->\n\n{part}\n\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
     return text
+
+
+def studies() -> str:
+    """Every study: what it shows, how many rows run, and under which protocols."""
+    blocks = ["# Studies", STUDIES_HEAD]
+    blocks.append("\n".join(f"- `[{tag}]` {meaning}" for tag, meaning in SOURCES.items()))
+    for paper in dict.fromkeys(name.partition("/")[0] for name in STUDIES):
+        of_paper = [study for name, study in STUDIES.items() if name.startswith(f"{paper}/")]
+        lines = ["| study | what | rows that run | cited | protocol |", "|---|---|---:|---:|---|"]
+        for study in of_paper:
+            run = [row for row in study.rows if row.recipe is not None]
+            protocols = ", ".join(sorted({row.recipe.protocol for row in run if row.recipe is not None}))
+            cells = (f"`{study.id}`", study.title, str(len(run)), str(len(study.rows) - len(run)), protocols)
+            lines.append("| " + " | ".join(cells) + " |")
+        blocks += [f"## {paper}", citation(paper), "\n".join(lines)]
+    return "\n\n".join(blocks) + "\n"
+
+
+STUDIES_HEAD = """Tables and data figures of the papers, under their own numbers; studies whose id has no number are ours
+or of slides and code. `lookalike study show NAME` prints rows, recipes and published numbers. How to run one is in
+[Reproduce a table](../tutorials/reproduce_a_table.md), what the protocols are in
+[Protocols](../explanation/protocols.md). Not studies: diagrams (ProxyNCA++ Figure 2, Proxy-Anchor Figures 2 and 3, HPL
+Figure 1) and ProxyNCA++ Figure 3, a two-dimensional toy without images. Published numbers have the tag of their source:"""
 
 
 def command_line() -> str:

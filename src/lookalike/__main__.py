@@ -2,7 +2,9 @@
 
 import contextlib
 import ctypes
+import signal
 import sys
+from types import FrameType
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
@@ -10,9 +12,14 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 def main() -> None:
     """Runs the command line; known failures are one line on standard error and exit code 1."""
     _keep_freed_memory()
+    signal.signal(signal.SIGTERM, _interrupt)  # a scheduler's request to end is taken as Ctrl-C
     from lookalike.cli import run
 
     sys.exit(run())
+
+
+def _interrupt(signal_number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _keep_freed_memory() -> None:

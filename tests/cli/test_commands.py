@@ -1,6 +1,7 @@
 """What the verbs print, write and refuse."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -144,14 +145,14 @@ def test_search_by_sample_leaves_the_query_out(lookalike, trained):
         (["train", "photos", "--out", "r", "--set", "loss.name=proxy_ankor"], "proxy_anchor"),
         (["train", "photos", "--out", "r", "--set", "model.backbone=resnet5O"], "resnet50"),
         (["train", "photos", "--out", "r", "--resume", "--set", "seed=1"], "own settings"),
-        (["train", "photos", "--out", "r", "--resume"], "no run directory"),
+        (["train", "photos", "--out", "r", "--resume"], "not a run directory"),
         (["train", "photos", "--out", "r", "--device", "cuda:9"], "device"),
         (["evaluate"], "--embeddings"),
         (["evaluate", "photos"], "no model"),
         (["evaluate", "runs/photos", "--ks", "a"], "1,2,4,8"),
         (["embed", "runs/photos", "photos", "--out", "x.csv"], ".npz"),
         (["search", "photos", "photos/0/0.png"], "no index"),
-        (["show", "photos"], "no run directory"),
+        (["show", "photos"], "not a run directory"),
         (["list", "loses"], "did you mean 'losses'"),
     ],
 )
@@ -210,3 +211,18 @@ def test_stopping_by_hand_is_told_in_one_line(lookalike, monkeypatch):
     done = lookalike("train", "photos", "--out", "runs/stopped", "--quiet")
     assert done.code == 1
     assert done.err.strip() == "stopped; a training run goes on with --resume"
+
+
+def test_calibrate_stores_a_threshold_that_search_marks_by(lookalike, trained, desk):
+    assert lookalike("index", "runs/photos", "photos", "--out", "t.index", "--quiet").code == 0
+    done = lookalike("calibrate", "runs/photos", "photos", "--recall", "0.9", "--index", "t.index", "--json")
+    assert done.code == 0, done.err
+    stored = json.loads((desk / "t.index" / "index.json").read_text())["threshold"]
+    assert stored["similarity"] == json.loads(done.out)["similarity"]
+    answer = json.loads(lookalike("search", "t.index", "photos/3/0.png", "-k", "99", "--json").out)
+    assert answer["threshold"] == stored["similarity"]
+    assert {hit["same_class"] for hit in answer["hits"]} == {True, False}
+    assert lookalike("index", "runs/photos", "photos", "--out", "u.index", "--quiet").code == 0
+    assert json.loads((desk / "u.index" / "index.json").read_text())["threshold"] == stored
+    assert lookalike("calibrate", "runs/other", "photos", "--index", "t.index", "--recall", "0.9").code == 1
+    assert lookalike("calibrate", "runs/photos", "photos", "--recall", "0.9", "--precision", "0.9").code == 1

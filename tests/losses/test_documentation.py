@@ -1,36 +1,62 @@
-"""docs/losses.md: every loss is in it, its code runs, its numbers are the tested ones."""
+"""The pages about losses: every loss is explained, their code runs, their tables are those of the code."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from lookalike.losses import LOSSES
+from lookalike.losses import LOSSES, documentation_table
 from lookalike.losses.proxy_init import PROXY_INITS
 
 from .test_memory import KEPT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "losses.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+REFERENCE = (DOCS / "reference" / "losses.md").read_text(encoding="utf-8")
+HOW_TO = (DOCS / "how_to" / "add_a_loss.md").read_text(encoding="utf-8")
+MANY_CLASSES = (DOCS / "explanation" / "losses_for_many_classes.md").read_text(encoding="utf-8")
+
+
+def python_blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("name", [*LOSSES, *PROXY_INITS])
 def test_every_name_is_explained(name):
-    assert f"`{name}`" in PAGE
+    start = REFERENCE.index("<!-- end of the table of losses -->")
+    assert f"`{name}`" in REFERENCE[start:]
 
 
-def test_its_code_runs():
-    blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+def test_the_table_is_that_of_the_code():
+    table = re.search(
+        r"<!-- table of losses:.*?-->\n(.*?)\n<!-- end of the table of losses -->", REFERENCE, re.DOTALL
+    )
+    assert table[1] == documentation_table(), (
+        "write it with: python -c 'from lookalike.losses import documentation_table; print(documentation_table())'"
+    )
+
+
+def test_the_references_code_runs():
+    blocks = python_blocks(REFERENCE)
     assert len(blocks) == 2
     exec("\n".join(blocks), {})
+
+
+def test_the_how_tos_loss_is_the_one_that_is_tested():
+    (block,) = python_blocks(HOW_TO)
+    tested = (Path(__file__).parent / "toy_loss.py").read_text(encoding="utf-8")
+    code = [line for line in tested[tested.index("class ") :].splitlines() if line.strip()]
+    written = [line for line in block[block.index("class ") :].splitlines() if line.strip()]
+    assert written == code
 
 
 @pytest.mark.parametrize("name", KEPT)
 def test_memory_is_stated_as_tested(name):
     (row,) = [
-        line for line in PAGE.splitlines() if line.startswith("|") and f"`{name}`" in line and "P·D" in line
+        line
+        for line in MANY_CLASSES.splitlines()
+        if line.startswith("|") and f"`{name}`" in line and "P·D" in line
     ]
     dense, chunked = KEPT[name]
     cells = [cell.strip() for cell in row.split("|")]
     assert float(cells[3].split(",")[0]) == dense
-    if cells[4]:
-        assert float(cells[4]) == chunked
+    assert float(cells[4]) == chunked

@@ -141,12 +141,36 @@ def test_float64_stays_float64_with_float32_proxies(case):
 
 
 @every_case
-@pytest.mark.parametrize(
-    "dtype", [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.int64]
-)
-def test_any_integer_labels_will_do(case, dtype):
+def test_any_integer_labels_will_do(case):
     p = problem(case)
-    assert torch.equal(p.value(labels=p.labels.to(dtype)), p.value())
+    expected = p.value()
+    signed = [torch.int8, torch.int16, torch.int32, torch.int64]
+    for dtype in [torch.uint8, torch.uint16, torch.uint32, torch.uint64, *signed]:
+        assert torch.equal(p.value(labels=p.labels.to(dtype)), expected)
+    for code in (
+        "u1",
+        "i1",
+        *(order + kind for order in "<>" for kind in ("u2", "i2", "u4", "i4", "u8", "i8")),
+    ):
+        assert torch.equal(p.value(labels=p.labels.numpy().astype(code)), expected)
+
+
+@every_case
+@pytest.mark.parametrize("label", [2**53 + 1, 2**63 - 1, 2**64 - 1, -(2**63)])
+def test_large_labels_are_refused_to_the_last_digit(case, label):
+    p = problem(case)
+    labels = p.labels.numpy().astype(">u8" if label > 0 else ">i8")
+    labels[2] = label
+    for given in (labels, torch.from_numpy(labels.astype("u8" if label > 0 else "i8"))):
+        with pytest.raises(ArgumentError, match=f"label {label} is not in 0..4 .* first bad sample index 2;"):
+            p.value(labels=given)
+
+
+def test_arrays_of_other_kinds_are_no_labels():
+    p = problem("proxy_anchor")
+    for kind in ("f8", "?", "U3", "O"):
+        with pytest.raises(ArgumentError, match="expected integers"):
+            p.value(labels=p.labels.numpy().astype(kind))
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case not in FORGETS_SAMPLES])

@@ -1,5 +1,6 @@
 """What dense and chunked forms keep for the backward pass, as docs/explanation/losses_for_many_classes.md states."""
 
+import gc
 import weakref
 
 import pytest
@@ -54,3 +55,40 @@ def kept_bytes(name: str, form: str) -> tuple[int, int]:
 def test_kept_for_the_backward_pass(name, form):
     kept, one = kept_bytes(name, form)
     assert kept <= KEPT[name][form == "chunked"] * one
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("hierarchical", {"coarse": (50,), "update_every": 50}),
+        ("sampled", {"base": "norm_softmax", "fraction": 0.2, "sparse_gradients": True}),
+        ("proxy_anchor", {}),
+        ("proxy_gml", {"proxies_per_class": 1}),
+        ("multi_similarity", {}),
+    ],
+)
+def test_a_step_leaves_no_tensor_behind(name, arguments):
+    """The number and size of living tensors are the same after 20 steps as after 10."""
+    generator = torch.Generator().manual_seed(0)
+    loss = LOSSES[name](400, DIM, **arguments)
+    if loss.proxy_loss is not None:
+        loss.proxy_loss.form = "chunked"
+    embeddings = torch.randn(32, DIM, generator=generator, requires_grad=True)
+
+    def living() -> tuple[int, int]:
+        gc.collect()
+        tensors = [x for x in gc.get_objects() if type(x) in (torch.Tensor, torch.nn.Parameter)]
+        return len(tensors), sum(x.numel() for x in tensors if not x.is_sparse)
+
+    sizes = []
+    for _ in range(2):
+        for _ in range(10):
+            labels = torch.randint(0, 400, (32,), generator=generator)
+            embeddings.grad = None
+            loss.zero_grad()
+            loss(embeddings, labels).backward()
+            loss.pop_reset_parameters()
+        embeddings.grad = None
+        loss.zero_grad()
+        sizes.append(living())
+    assert sizes[0] == sizes[1]

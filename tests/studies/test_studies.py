@@ -195,7 +195,9 @@ def test_norm_softmax_has_no_linear_layer_at_full_width():
 def test_pooling_without_training_is_pooling_alone():
     for name, pooling in (("untrained-avg", "average"), ("untrained-max", "maximum")):
         found = row("proxynca_pp/table11", name)
-        model = ModelSettings(backbone="resnet50.tv_in1k", weights="hub", pooling=pooling, finish="none")
+        model = ModelSettings(
+            backbone="resnet50.tv_in1k", weights="hub", pooling=pooling, finish="none", views=1
+        )
         assert found.model == model.model_copy(update={"start": "none", "embedding_dim": 2048})
         assert found.train.epochs == 0
 

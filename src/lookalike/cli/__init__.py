@@ -4,12 +4,18 @@ Results go to standard output, progress to standard error. Exit code 0: done; 1:
 line (what, where, what to do); 2: the command itself is wrong.
 """
 
+import contextlib
 import io
+import os
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
 from lookalike.cli import (
+    cache,
+    calibrate,
     compare,
     data,
     doctor,
@@ -19,12 +25,15 @@ from lookalike.cli import (
     index,
     listing,
     metrics,
+    push,
     search,
+    serve,
     show,
     study,
     train,
 )
 from lookalike.errors import LookalikeError, first_line, is_out_of_memory
+from lookalike.utils.io import explain_os_error
 
 app = typer.Typer(
     name="lookalike",
@@ -36,17 +45,37 @@ app = typer.Typer(
     epilog="Begin with: lookalike train glyphs --out runs/glyphs",
 )
 
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"lookalike {metadata.version('lookalike')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Train image embeddings with proxies, measure them honestly, search with the result."""
+
+
 train.add(app)
 evaluate.add(app)
 embed.add(app)
 export.add(app)
+push.add(app)
 index.add(app)
 search.add(app)
+calibrate.add(app)
+serve.add(app)
 listing.add(app)
 show.add(app)
 metrics.add(app)
 compare.add(app)
 doctor.add(app)
+app.add_typer(cache.app, name="cache")
 app.add_typer(data.app, name="data")
 app.add_typer(study.app, name="study")
 
@@ -62,22 +91,49 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         outcome = app(arguments, standalone_mode=False)
         code = outcome if isinstance(outcome, int) else 0
+        sys.stdout.flush()
     except LookalikeError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 1
+        return _failed(str(error))
+    except BrokenPipeError:
+        return _closed_pipe()
+    except OSError as error:
+        return _failed(explain_os_error(error))
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except typer.Exit as done:
         code = done.exit_code
     except Exception as error:
-        if is_out_of_memory(error):
-            print(f"error: out of memory ({first_line(error)})", file=sys.stderr)
-            return 1
-        return _usage(error)
+        known = _known_failure(error)
+        return _usage(error) if known is None else _failed(known)
     if code == _INTERRUPTED:
-        print("stopped; a training run goes on with --resume", file=sys.stderr)
+        print("stopped; resume a training run with --resume", file=sys.stderr)
         return 1
     return code
+
+
+def _failed(message: str) -> int:
+    """Prints an error on one line, whatever its message holds."""
+    with contextlib.suppress(OSError):
+        line = " ".join(message.split())
+        print("error: " + line.encode("utf-8", "backslashreplace").decode(), file=sys.stderr)
+    return 1
+
+
+def _closed_pipe() -> int:
+    """Ends quietly when the reader of our output, such as `head`, has enough."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still buffered
+    return 1
+
+
+def _known_failure(error: Exception) -> str | None:
+    """What to say of failures that other libraries report with errors of their own; None for a bug."""
+    if is_out_of_memory(error):
+        return f"out of memory ({first_line(error)}); use a smaller batch.size or data.image_size"
+    if type(error).__name__ == "SafetensorError":
+        return f"cannot read or write a safetensors file ({first_line(error)}); free space or save it again"
+    if "Too many open files" in str(error):
+        return "too many open files; raise the limit (ulimit -n) or set data.workers=0"
+    return None
 
 
 def _usage(error: Exception) -> int:

@@ -5,7 +5,6 @@ take a core away from a network whose threads all wait for the slowest; there it
 cores decode a batch, then all run the network (docs/performance.md).
 """
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,6 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from lookalike.data.image_dataset import ImageDataset
+from lookalike.utils.cpus import available_cpus
 
 Result = TypeVar("Result")
 SLOW = 0.0015
@@ -26,8 +26,8 @@ AHEAD = 2
 
 
 def decoding_workers(workers: int | None) -> int:
-    """`workers` processes; None: one less than there are cores, at most 8."""
-    return min(8, max(0, (os.cpu_count() or 1) - 1)) if workers is None else workers
+    """`workers` processes; None: one less than the CPUs of this process, at most 8."""
+    return min(8, available_cpus() - 1) if workers is None else workers
 
 
 def embedding_workers(workers: int | None, device: torch.device | str) -> int:

@@ -228,7 +228,7 @@ STORED = tuple(field.name for field in fields(ImageFacts) if field.name not in (
 
 def _dump(facts: ImageFacts) -> str:
     values = asdict(facts)
-    return json.dumps([values[name] for name in STORED])
+    return json.dumps([values[name] for name in STORED], allow_nan=False)
 
 
 def _load(digest: str, stored: str, thumbnail: bytes) -> ImageFacts:

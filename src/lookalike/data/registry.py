@@ -65,7 +65,9 @@ def register(name: str, path: Path, table: LabeledImages, layout: str | None = N
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(file.with_suffix(".lock")):
         entries = {**registered(), name: entry}
-        listing = json.dumps({key: asdict(value) for key, value in sorted(entries.items())}, indent=1)
+        listing = json.dumps(
+            {key: asdict(value) for key, value in sorted(entries.items())}, indent=1, allow_nan=False
+        )
         write_atomically(file, lambda temporary: temporary.write_text(listing, encoding="utf-8"))
     return entry
 

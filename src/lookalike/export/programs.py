@@ -54,7 +54,7 @@ def export_pt2(embedder: Embedder, file: Path) -> None:
     program = torch.export.export(
         model, (images,), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},), strict=False
     )
-    extra = {"description.json": json.dumps(description(embedder), ensure_ascii=False)}
+    extra = {"description.json": json.dumps(description(embedder), ensure_ascii=False, allow_nan=False)}
 
     def save(temporary: Path) -> None:
         with temporary.open("wb") as stream:

@@ -50,7 +50,9 @@ def export_timm(embedder: Embedder, folder: Path, *, description: str = "") -> N
             safe_serialization=True,
         )
         _complete(temporary / "config.json", model, facts, arguments)
-        temporary.chmod(0o755)
+        temporary.chmod(folder.parent.stat().st_mode)
+        weights, mode = temporary / "model.safetensors", (temporary / "config.json").stat().st_mode
+        weights.chmod(mode)  # safetensors makes it readable by its owner only
         shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)
     finally:
@@ -81,8 +83,8 @@ def build_timm(embedder: Embedder) -> tuple[nn.Module, dict[str, Any]]:
     )
     if differing:
         raise ArgumentError(
-            f"timm's '{config.architecture.name}' has other layers around its pooling ({', '.join(differing[:3])}), which "
-            f"this model lacks; {INSTEAD}"
+            f"timm's '{config.architecture.name}' has other layers around its pooling "
+            f"({', '.join(differing[:3])}), which this model lacks; {INSTEAD}"
         )
     model.load_state_dict(tensors)
     _compare(model.eval(), embedder)
@@ -170,7 +172,9 @@ def _complete(file: Path, model: Any, facts: dict[str, Any], arguments: dict[str
         if not key.startswith("test_") and key not in ("origin_url", "paper_ids", "paper_name", "notes")
     }
     config["pretrained_cfg"] = kept | facts
-    file.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    file.write_text(
+        json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+    )
 
 
 def _check_folder(folder: Path) -> None:
@@ -184,5 +188,5 @@ def _check_folder(folder: Path) -> None:
         }
         if strangers:
             raise FileError(
-                f"'{folder}' holds other files ({', '.join(sorted(strangers)[:3])}); name a new folder for the timm model"
+                f"'{folder}' holds other files ({', '.join(sorted(strangers)[:3])}); name a new folder"
             )

@@ -20,7 +20,7 @@ from lookalike.errors import FileError, LookalikeError, first_line
 from lookalike.models import backbones
 from lookalike.models.config import EmbedderConfig
 from lookalike.models.embedder import Embedder
-from lookalike.utils.io import escape_surrogates, write_atomically
+from lookalike.utils.io import to_json, write_atomically
 
 FORMAT = 2
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
@@ -54,7 +54,7 @@ def save_model(
         "class_names": list(class_names),
         "extra": extra or {},
     }
-    text = escape_surrogates(json.dumps(config, indent=1, ensure_ascii=False))
+    text = to_json(config, indent=1)
     tensors = {name: value.detach().cpu().contiguous() for name, value in embedder.state_dict().items()}
     write_atomically(folder / WEIGHTS, lambda file: save_file(tensors, file, metadata={"config": text}))
     write_atomically(folder / CONFIG, lambda file: file.write_text(text + "\n", encoding="utf-8"))

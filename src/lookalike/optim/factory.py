@@ -1,13 +1,12 @@
-"""Optimizers with the three parameter groups of this field: backbone, head and proxies.
+"""Optimizers with parameter groups for backbone, head and proxies.
 
 The loss's parameters are always in an optimizer: proxies that nobody updates are the oldest silent bug of
-proxy-based training. Each group keeps its own base rate; a schedule scales them all by one factor.
+proxy-based training. Each group keeps its own base learning rate; a schedule scales them all by one factor.
 
 Usually one optimizer holds all groups. Row-sparse proxies need one of their own, and so do sharded ones, whose
-moments are saved by class; `Optimizers` steps whatever there is as one.
+moments are saved by class; `Optimizers` steps all of them as one.
 """
 
-import os
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -41,9 +40,6 @@ class Optimizers:
     def __init__(self, parts: list[tuple[nn.Module, Optimizer]], fabric: Fabric) -> None:
         self.parts = parts
         self._fabric = fabric
-        if not torch.cuda.is_available():
-            # Lightning's setting makes each step load the driver's library, 0.3 ms
-            os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
         self._steppers: list[Any] = [fabric.setup_optimizers(optimizer) for _, optimizer in parts]
         self._parameters: list[Parameter] = [
             parameter
@@ -53,13 +49,13 @@ class Optimizers:
         ]
 
     def scale_rates(self, factor: float) -> None:
-        """Sets every group's rate to its base rate times `factor`."""
+        """Sets every group's learning rate to its base rate times `factor`."""
         for _, optimizer in self.parts:
             for group in optimizer.param_groups:
                 group["lr"] = group["base_lr"] * factor
 
     def reset_state(self, parameters: Iterable[Parameter]) -> None:
-        """Drops the moments of parameters, such as coarse proxies that were clustered anew."""
+        """Drops the moments of parameters, such as coarse proxies after a clustering."""
         for parameter in parameters:
             for _, optimizer in self.parts:
                 optimizer.state.pop(parameter, None)
@@ -77,7 +73,7 @@ class Optimizers:
             parameter.grad = None
 
     def catch_up(self) -> None:
-        """Makes up what idle rows of row-sparse proxies missed: at the end of an epoch, while rates stand."""
+        """Applies the deferred updates of row-sparse proxies; call it before the learning rates change."""
         for _, optimizer in self.parts:
             if isinstance(optimizer, RowSparseAdamW | RowSparseSGD):
                 optimizer.catch_up()
@@ -87,7 +83,7 @@ class Optimizers:
         return [optimizer.state_dict() for _, optimizer in self.parts]
 
     def load_state_dict(self, states: list[Group]) -> None:
-        """Takes what `state_dict` gave."""
+        """Loads what `state_dict` returned."""
         for (_, optimizer), state in zip(self.parts, states, strict=True):
             optimizer.load_state_dict(state)
 
@@ -98,7 +94,7 @@ def build_optimizers(
     """The optimizers of `settings` over the groups 'backbone', 'head' and 'proxies' (empty ones left out).
 
     Raises:
-        ArgumentError: a rate is not set, or row-sparse steps are asked for parameters that are no matrices.
+        ArgumentError: a learning rate is not set, or row-sparse steps are asked for parameters that are no matrices.
     """
     decay, model = settings.weight_decay, trainable.embedder
     proxy_decay = decay if settings.proxy_weight_decay is None else settings.proxy_weight_decay
@@ -138,10 +134,10 @@ def _optimizer(settings: TrainSettings, groups: list[Group]) -> Optimizer:
 
 
 def _fusible(parameter: Parameter) -> bool:
-    """Whether the fused step on a CPU, which takes a sixth of the time, may be used: for matrices and vectors.
+    """Whether torch's fused step can be used, which takes a sixth of the time: on a CPU, for matrices and vectors.
 
-    It walks through memory, and moments that a resumed run has read are not laid out as a convolution's weights
-    in channels-last order are. On a GPU, gradients of a fused optimizer could not be clipped in float16.
+    It reads parameter and moments in memory order, and the moments of a resumed run are not in the channels-last
+    order of a convolution's weights. On a GPU, gradients of a fused optimizer cannot be clipped in float16.
     """
     return parameter.device.type == "cpu" and parameter.ndim <= 2 and parameter.is_contiguous()
 

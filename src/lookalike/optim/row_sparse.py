@@ -1,21 +1,21 @@
-"""Optimizers for proxies by the million: only rows with a gradient are touched.
+"""Optimizers for millions of proxies: a step updates only the rows that have a gradient.
 
-A dense step reads and writes every row, though with sampled classes most have no gradient. Here a row
-without gradient is left alone, and what it missed is made up when it is visited again (or by `catch_up`).
-Gradients may be sparse COO tensors (`Sampled(sparse_gradients=True)`, `nn.Embedding(sparse=True)`), or dense,
-where rows of exact zeros count as without gradient.
+A dense step reads and writes every row, though with sampled classes most have no gradient. Here the update of
+a row without gradient is deferred until the row has one again, or until `catch_up`. Gradients may be sparse
+COO tensors (`Sampled(sparse_gradients=True)`, `nn.Embedding(sparse=True)`), or dense, where rows of exact
+zeros count as without gradient.
 
-What an idle row misses, compared with the dense optimizer that gets a zero gradient for it:
+Deferred updates, compared with the dense optimizer that gets a zero gradient for the row:
 
-* Weight decay is made up exactly, at the rates of the steps that were missed. It is decoupled in both
-  optimizers: p *= 1 - lr*weight_decay.
-* `RowSparseSGD`: the momentum goes on moving an idle row; this is made up in closed form, exact while the
-  rate stays the same. So it equals torch's SGD (with decoupled decay) after `catch_up`.
-* `RowSparseAdamW`: moments shrink as they would, by beta^steps. The moves that dense AdamW makes with
-  left-over momentum are left out: an idle row stands still. With beta1 = 0 there are none: both are equal.
+* Weight decay is applied exactly, at the learning rates of the steps that were missed. It is decoupled in
+  both optimizers: p *= 1 - lr*weight_decay.
+* `RowSparseSGD`: momentum goes on moving a row without gradient; this is applied in closed form, exact while
+  the learning rate stays the same. So it equals torch's SGD (with decoupled decay) after `catch_up`.
+* `RowSparseAdamW`: moments shrink by beta^steps, as they would. The moves that dense AdamW makes with the
+  remaining momentum are left out: rows without gradient are not moved. With beta1 = 0 both are equal.
 
-Between visits the parameter holds the row as it was left; weight decay changes only its length, which losses
-of cosines do not see.
+Until then the parameter holds the row as of its last update; weight decay changes only its length, on which
+losses of cosine similarities do not depend.
 """
 
 import inspect
@@ -39,7 +39,7 @@ ROWS_AT_A_TIME = 4096  # 2 MB of float32 at dimension 128, as the chunks of loss
 
 
 class _RowSparse(Optimizer, ABC):
-    """Finds the rows with a gradient and counts what the others miss; a subclass moves a block of rows."""
+    """Finds the rows with a gradient and counts the steps that the others miss; a subclass updates a block of rows."""
 
     # Without the wrappers that keep them out of compiled graphs: those load torch's whole compiler, 150 MB.
     add_param_group = inspect.unwrap(Optimizer.add_param_group)
@@ -88,7 +88,7 @@ class _RowSparse(Optimizer, ABC):
         state["log_decay"] += log_decay
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Takes what `state_dict` gave. Number types stay as saved: torch's own form casts to the parameter's."""
+        """Loads what `state_dict` returned, in the saved dtypes; torch's own method casts to the parameter's."""
         super().load_state_dict({**state_dict, "state": {}})
         for group in self.param_groups:
             for name, default in self.defaults.items():
@@ -102,7 +102,7 @@ class _RowSparse(Optimizer, ABC):
 
     @torch.no_grad()
     def catch_up(self) -> None:
-        """Brings idle rows to where they would be by now: before saving or measuring."""
+        """Applies the deferred updates of all rows: before saving or measuring."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 state = self.state.get(parameter)
@@ -116,11 +116,11 @@ class _RowSparse(Optimizer, ABC):
 
     @abstractmethod
     def _begin(self, group: Group, parameter: Tensor, state: State) -> None:
-        """Makes the moments."""
+        """Creates the moments."""
 
     @abstractmethod
     def _catch_up(self, group: Group, parameter: Tensor, state: State, rows: Tensor) -> None:
-        """Makes up for state["missed"] steps without gradient, and state["log_decay"]."""
+        """Applies state["missed"] steps without gradient, and state["log_decay"]."""
 
     @abstractmethod
     def _move(self, group: Group, parameter: Tensor, state: State, rows: Tensor, gradient: Tensor) -> None:
@@ -130,7 +130,7 @@ class _RowSparse(Optimizer, ABC):
 class RowSparseSGD(_RowSparse):
     """SGD: m = momentum*m + gradient, p = (1 - lr*weight_decay)*p - lr*m, for rows with a gradient.
 
-    Extra memory: 8 bytes a row, and one matrix of the size of the parameter when there is momentum.
+    Extra memory: 8 bytes per row, and one matrix of the size of the parameter when there is momentum.
     """
 
     def __init__(
@@ -177,8 +177,8 @@ class RowSparseAdamW(_RowSparse):
             missed steps. A constant gradient g is followed to within g/(256 (1 - beta1)), 4 % at 0.9: from
             nearer, a step moves the moment by less than half its last bit. beta1 is at most 0.95.
 
-    Extra memory: 8 bytes a row, and a matrix of the parameter's size for each moment that has one: the first
-    unless beta1 is 0 ("bfloat16": 2 bytes an entry), the second when it is by element ("row": 4 bytes a row).
+    Extra memory: 8 bytes per row, and a matrix of the parameter's size for each moment that has one: the first
+    unless beta1 is 0 ("bfloat16": 2 bytes per entry), the second when it is by element ("row": 4 bytes per row).
 
     Raises:
         ArgumentError: an argument is out of range, a parameter is no matrix, or beta1 is above 0.95 with

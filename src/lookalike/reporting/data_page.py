@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from lookalike.data.data_report import DataReport, Finding
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.image_io import thumbnail_base64
-from lookalike.errors import DataError
-from lookalike.utils.io import write_text
+from lookalike.reporting.page import write_page
+from lookalike.reporting.thumbnails import draw_row
 
 CASES, PER_CASE, SIDE = 60, 8, 96
 """So many cases of each finding are shown, with so many images each."""
@@ -30,17 +27,13 @@ def write_data_page(file: Path, table: LabeledImages, report: DataReport) -> Non
         for kind, finding in report.findings.items()
     ]
     order = ("error", "warning", "info")
-    loader = jinja2.PackageLoader("lookalike.reporting", "templates")
-    page = (
-        jinja2.Environment(loader=loader, autoescape=True)
-        .get_template("data.html")
-        .render(
-            title=f"Data check of {report.name}",
-            report=report,
-            sections=sorted(sections, key=lambda section: order.index(section["severity"])),
-        )
+    write_page(
+        file,
+        "data.html",
+        title=f"Data check of {report.name}",
+        report=report,
+        sections=sorted(sections, key=lambda section: order.index(section["severity"])),
     )
-    write_text(file, page)
 
 
 def _cases(table: LabeledImages, finding: Finding, row_of: dict[str, int]) -> list[dict[str, Any]]:
@@ -60,8 +53,4 @@ def _shown(table: LabeledImages, name: str, row_of: dict[str, int]) -> dict[str,
     row = row_of.get(name)
     if row is None:
         return {"name": name, "label": "", "image": ""}
-    try:
-        image = thumbnail_base64(table.file(row), SIDE)
-    except DataError:
-        image = ""
-    return {"name": name, "label": table.class_names[table.labels[row]], "image": image}
+    return {"name": name, "label": table.class_names[table.labels[row]], "image": draw_row(table, row, SIDE)}

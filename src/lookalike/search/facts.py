@@ -41,7 +41,7 @@ class IndexFacts:
 
 def write_facts(folder: Path, facts: IndexFacts) -> None:
     """Writes `index.json` in one step."""
-    text = json.dumps(asdict(facts), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(asdict(facts), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write_atomically(folder / INDEX, lambda file: file.write_text(text, encoding="utf-8"))
 
 

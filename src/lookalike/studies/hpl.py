@@ -12,7 +12,7 @@ SOURCE = citation("hpl")
 TABLES = printed_tables("hpl")
 NCA = recipes.NCA
 ANCHOR = LossSettings(name="proxy_anchor", scale=32.0, margin=0.1)
-GIVEN = "the groups are the data's own super-classes"
+GIVEN = "the groups are the data's own"
 T_IS_OURS = "T = 20 is ours, after Figure 2; the supplement names it for that figure only"
 
 
@@ -82,7 +82,7 @@ def _groups(number: int, dataset: str, learned: tuple[int, ...], given: str, lev
         note=T_IS_OURS
         if level is None
         else f"{T_IS_OURS}. Year and split of iNaturalist are not stated; which "
-        "rank the 48 groups are neither: the row takes the taxonomic class, and a run prints how many there are",
+        "rank the 48 groups are neither: the row takes the taxonomic class; a run's tree.json lists the groups that it found",
     )
 
 

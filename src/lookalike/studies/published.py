@@ -8,7 +8,6 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -22,6 +21,8 @@ SOURCES = {
 """What the tags of published numbers mean."""
 
 BLANK = "-"
+FOLDER = files(__package__) / "published"
+"""Where the files of numbers lie, one per paper."""
 
 
 @dataclass(frozen=True)
@@ -90,19 +91,18 @@ class PrintedTable:
         return look_up(known, f"{group}:{label}", "printed row")
 
 
-@cache
 def printed_tables(paper: str) -> dict[str, PrintedTable]:
     """The tables and figures of a paper, by name such as `table7`."""
-    file = files(__package__) / "published" / f"{paper}.toml"
-    content = tomllib.loads(file.read_text(encoding="utf-8"))
-    return {name: _table(entry) for name, entry in content.items() if isinstance(entry, dict)}
+    return {name: _table(entry) for name, entry in _content(paper).items() if isinstance(entry, dict)}
 
 
-@cache
 def citation(paper: str) -> str:
     """Authors, title and place of a paper."""
-    file = files(__package__) / "published" / f"{paper}.toml"
-    return str(tomllib.loads(file.read_text(encoding="utf-8"))["citation"])
+    return str(_content(paper)["citation"])
+
+
+def _content(paper: str) -> dict[str, Any]:
+    return tomllib.loads((FOLDER / f"{paper}.toml").read_text(encoding="utf-8"))
 
 
 def _table(entry: dict[str, Any]) -> PrintedTable:

@@ -1,7 +1,6 @@
 """The tables of a study as text: Markdown, JSON, and a self-contained HTML page."""
 
 import base64
-import json
 from html import escape
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from lookalike.studies.published import SOURCES
 from lookalike.studies.results import folder_name
 from lookalike.studies.study import Study
 from lookalike.studies.table import Line, Table, as_tree, build_tables, half_width
-from lookalike.utils.io import write_atomically
+from lookalike.utils.io import to_json, write_atomically
 
 Cells = list[list[str]]
 PUBLISHED_APART = (
@@ -138,7 +137,7 @@ def _write(table: Table, folder: Path) -> None:
         image = base64.b64encode(draw(table, folder / "figure.png").read_bytes()).decode()
         figure = f'<img alt="the figure" src="data:image/png;base64,{image}">'
     texts = {
-        "table.json": json.dumps(as_tree(table), indent=1, ensure_ascii=False) + "\n",
+        "table.json": to_json(as_tree(table), indent=1) + "\n",
         "table.md": to_markdown(table),
         "table.html": to_html(table, figure=figure),
     }

@@ -21,6 +21,7 @@ from filelock import FileLock
 from lookalike.config.experiment import MODE_DEFAULTS, Experiment
 from lookalike.data.dataset import LabeledImages
 from lookalike.errors import FileError
+from lookalike.utils.io import to_json
 
 AS_PUBLISHED = "as published"
 RESULTS = "results.jsonl"
@@ -75,7 +76,7 @@ def load_results(out: Path) -> list[Result]:
 
 def append_result(out: Path, result: Result) -> None:
     """Adds a line; other processes may do so at the same time."""
-    line = json.dumps(asdict(result), ensure_ascii=False)
+    line = to_json(asdict(result))
     with FileLock(out / f".{RESULTS}.lock"):
         file = out / RESULTS
         cut_off = file.exists() and not file.read_bytes().endswith(b"\n")

@@ -82,13 +82,21 @@ class Plan:
         return sum(self.seconds.values()) / 60
 
 
-def ladder(mode: Mode, *, backbone_size: int, short_side: int) -> list[Rung]:
+def ladder(mode: Mode, *, backbone_size: int, short_side: int, patch: int = 1) -> list[Rung]:
     """The rungs of a mode from quick to good: first larger images, then more epochs.
 
     A network does best near the size that it was trained at, and enlarging images more than twice gains nothing.
+
+    Args:
+        patch: sizes are multiples of it, and of 32 where it divides 32.
     """
-    most = min(backbone_size, max(32, round(2 * short_side / 32) * 32))
-    sizes = sorted({min(most, max(32, round(backbone_size * share / 7 / 32) * 32)) for share in (4, 5, 6, 7)})
+    grid = 32 if 32 % patch == 0 else patch
+
+    def rounded(side: float) -> int:
+        return max(grid, round(side / grid) * grid)
+
+    most = min(backbone_size, rounded(2 * short_side))
+    sizes = sorted({min(most, rounded(backbone_size * share / 7)) for share in (4, 5, 6, 7)})
     untrained = [Rung("frozen", size, 0) for size in sizes]
     if mode == "frozen":
         return untrained

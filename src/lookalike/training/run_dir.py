@@ -10,7 +10,7 @@ RUN/
     result.json                      start, validation, test; what selected; seconds; counts
     test_queries.json, .npz          results per test query and class, for `lookalike compare`
     report.html                      human-readable report
-    tree.json, tree.html             with a hierarchical loss: which classes were grouped
+    tree.json                        with a hierarchical loss: which classes were grouped
     .lock                            held by the process that trains
 """
 

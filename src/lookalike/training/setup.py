@@ -12,7 +12,7 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from lookalike.config.experiment import Experiment
-from lookalike.data.dataset import CoarseLevel
+from lookalike.data.dataset import CoarseLevel, LabeledImages
 from lookalike.data.image_io import image_size
 from lookalike.data.samplers import BalancedBatches, RandomBatches
 from lookalike.data.splits import Split
@@ -48,7 +48,12 @@ def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
         strategy=DDPStrategy(timeout=timedelta(seconds=PATIENCE)) if many else "auto",
         precision=precision,
     )
+    if (
+        not torch.cuda.is_available()
+    ):  # set by Lightning's import; each optimizer step would load the driver, 0.3 ms
+        os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
     if many:
+        os.environ["LOCAL_WORLD_SIZE"] = str(here)  # `available_cpus` divides by it
         fabric.launch()
         use_short_timeouts()
     return fabric
@@ -56,16 +61,20 @@ def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
 
 def resolve_experiment(experiment: Experiment, split: Split, *, gpu: bool) -> Experiment:
     """The experiment with every None filled from the device and from a sample of the images."""
-    table = split.trainval
     facts = describe(experiment.model.backbone)
-    sample = np.linspace(0, len(table) - 1, num=min(len(table), SAMPLED_IMAGES)).astype(int)
     return experiment.resolve(
         gpu=gpu,
-        short_side=int(np.median([min(image_size(table.file(row))) for row in sample])),
+        short_side=median_short_side(split.trainval),
         backbone_size=facts.preprocessing.size,
         patch=facts.patch,
         images=len(split.train),
     )
+
+
+def median_short_side(table: LabeledImages) -> int:
+    """Median short side of a sample of the images, in pixels."""
+    sample = np.linspace(0, len(table) - 1, num=min(len(table), SAMPLED_IMAGES)).astype(int)
+    return int(np.median([min(image_size(table.file(row))) for row in sample]))
 
 
 def build_network(context: RunContext) -> TrainablePart:
@@ -126,7 +135,7 @@ def pooled_by_view(context: RunContext, trainable: TrainablePart, inputs: Inputs
             pooled = [fused.pooled(context.fabric.to_device(view)).float() for view in batch]
             parts.append(torch.stack(pooled, dim=1))
         every = context.processes.gather(torch.cat(parts)).cpu()
-    return list(every.clone().unbind(1))  # cloned: out of inference mode
+    return [view.clone().contiguous() for view in every.unbind(1)]  # cloned: out of inference mode
 
 
 def _fuse(trainable: TrainablePart) -> TrainablePart:
@@ -229,16 +238,6 @@ def _given_parents(wanted: str, coarse: tuple[CoarseLevel, ...]) -> list[Any]:
             "or leave the setting out"
         )
     return [np.unique(parents, return_inverse=True)[1] for parents in levels]
-
-
-def check_loss(experiment: Experiment, split: Split) -> None:
-    """Builds the loss once, in few dimensions, so that a setting it refuses is refused before anything is written.
-
-    Raises:
-        ArgumentError, DataError: the loss cannot be built.
-    """
-    train, generator = split.train, torch.Generator()
-    build_loss(experiment, train.num_classes, 8, channels=8, generator=generator, coarse=train.coarse)
 
 
 def build_batch_sampler(context: RunContext, labels: Tensor) -> Batches:

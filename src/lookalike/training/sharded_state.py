@@ -1,4 +1,4 @@
-"""The training state of sharded proxies on disk: rows of classes in a file a process, everything else in one tree.
+"""The training state of sharded proxies on disk: rows of classes in one file per process, the rest in one tree.
 
     training_state/select.json, select.a.safetensors     what is the same in each process
     training_state/select-epoch-7/classes-...            proxies and their moments, in files by class
@@ -25,17 +25,17 @@ def save_sharded(path: Path, state: dict[str, Any], loss: Sharded, *, name: str)
     Args:
         state: of a `TrainingState` whose second optimizer is the proxies'.
     """
-    folder, leads = path.with_name(f"{path.name}-{name}"), loss.processes.rank == 0
-    if leads:
+    folder, is_main_process = path.with_name(f"{path.name}-{name}"), loss.processes.rank == 0
+    if is_main_process:
         shutil.rmtree(folder, ignore_errors=True)  # left by a run that was killed here
     loss.processes.barrier()
     proxies, rows = {"loss": state["loss"], "optimizer": state["optimizers"][1]}, {}
     for place, tensor in _tensors(proxies):
-        if _is_by_class(tensor, loss):
+        if _is_by_class(place, tensor, loss):
             rows[place] = tensor.reshape(loss.end - loss.first, -1)
     save_rows(folder, rows, first=loss.first, num_classes=loss.num_classes)
     loss.processes.barrier()
-    if leads:
+    if is_main_process:
         shapes = {place: list(tensor.shape[1:]) for place, tensor in _tensors(proxies) if place in rows}
         others = {**state, "loss": {}, "optimizers": state["optimizers"][:1]}
         save_tree(
@@ -60,8 +60,13 @@ def load_sharded(path: Path, loss: Sharded) -> dict[str, Any]:
     return {**tree, "loss": proxies["loss"], "optimizers": [*tree["optimizers"], proxies["optimizer"]]}
 
 
-def _is_by_class(tensor: Tensor, loss: Sharded) -> bool:
-    return tensor.ndim > 0 and len(tensor) == len(loss.proxies)
+def _is_by_class(place: str, tensor: Tensor, loss: Sharded) -> bool:
+    """Whether a tensor is the proxies, or a moment of them by row; other tensors may have as many rows by chance."""
+    (index,) = (i for i, parameter in enumerate(loss.parameters()) if parameter is loss.proxies)
+    (name,) = (name for name, parameter in loss.named_parameters() if parameter is loss.proxies)
+    if place == f"/loss/{name}":
+        return True
+    return place.startswith(f"/optimizer/state/{index}/") and tensor.shape[:1] == loss.proxies.shape[:1]
 
 
 def _tensors(node: Any, place: str = "") -> Iterator[tuple[str, Tensor]]:

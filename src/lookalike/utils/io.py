@@ -56,7 +56,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
     """Strict JSON, which any parser reads: a number that is NaN or infinite becomes null."""
-    return json.dumps(_strict(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    return json.dumps(_strict(value), indent=indent, ensure_ascii=False, allow_nan=False, default=_plain)
 
 
 def _strict(value: Any) -> Any:
@@ -67,6 +67,11 @@ def _strict(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_strict(item) for item in value]
     return value
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy as Python's, anything else as text."""
+    return _strict(value.item()) if hasattr(value, "item") else str(value)
 
 
 @contextmanager

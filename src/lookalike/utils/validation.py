@@ -121,7 +121,7 @@ def _check_label_range(labels: Tensor, num_classes: int) -> None:
     if int(lowest) < 0 or int(highest) >= num_classes:
         first = int(((signed < 0) | (signed >= num_classes)).nonzero()[0])
         raise ArgumentError(
-            f"label {int(labels[first])} is not in 0..{num_classes - 1} ({num_classes} classes); first bad "
+            f"label {labels[first].numpy().item()} is not in 0..{num_classes - 1} ({num_classes} classes); first bad "
             f"sample index {first}; renumber the labels to 0..{num_classes - 1} or raise num_classes"
         )
 

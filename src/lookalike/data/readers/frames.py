@@ -217,7 +217,9 @@ def _write_text(columns: dict[str, list[str]], file: Path, suffix: str) -> None:
     rows = zip(*columns.values(), strict=True)
     with open(file, "w", encoding="utf-8", errors="surrogateescape", newline="") as out:
         if suffix in (".jsonl", ".ndjson"):
-            out.writelines(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)
+            out.writelines(
+                json.dumps(dict(zip(columns, row, strict=True)), allow_nan=False) + "\n" for row in rows
+            )
             return
         sign = "\t" if suffix == ".tsv" else ","
         out.write(sign.join(columns) + "\n")

@@ -1,0 +1,63 @@
+"""What is refused before anything is written: losses, batches and validation classes that cannot work."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from lookalike.data.splits import Split
+from lookalike.errors import ArgumentError, DataError
+from lookalike.losses import MetricLoss
+from lookalike.training.context import RunContext
+from lookalike.training.inputs import Batches
+from lookalike.training.setup import build_batch_sampler, build_loss
+
+
+def check_run(context: RunContext) -> list[str]:
+    """Refuses settings and data that cannot train; returns warnings.
+
+    Raises:
+        ArgumentError: the loss or the sampler refuses a setting, or no batch has what the loss needs.
+        DataError: the validation classes cannot be measured.
+    """
+    check_validation(context.split)
+    train, experiment = context.split.train, context.experiment
+    # in few dimensions: with many classes the loss itself may be large
+    loss = build_loss(
+        experiment, train.num_classes, 8, channels=8, generator=torch.Generator(), coarse=train.coarse
+    )
+    batches = build_batch_sampler(context, torch.from_numpy(train.labels.copy()))
+    return check_pairs(loss, batches, train.labels, experiment.loss.name)
+
+
+def check_validation(split: Split) -> None:
+    """Refuses validation classes of which none has two images, since then nothing can be found.
+
+    Raises:
+        DataError: with the remedy.
+    """
+    held = split.validation
+    if held.role is None and held.class_counts().max(initial=0) < 2:
+        raise DataError(
+            f"{held.name}: none of the {held.num_classes} validation classes has two images, so no epoch can be "
+            "chosen; give them more images, or hold out others with data.split=hold_out or another seed"
+        )
+
+
+def check_pairs(loss: MetricLoss, batches: Batches, labels: NDArray[np.int64], name: str) -> list[str]:
+    """Counts the batches without two images of a class, from which a loss without proxies learns nothing.
+
+    Returns:
+        A warning if some are.
+
+    Raises:
+        ArgumentError: all are.
+    """
+    if loss.proxy_loss is not None:
+        return []
+    batches.set_epoch(1)
+    rows = [list(batch) for batch in batches]
+    lone = sum(len(np.unique(labels[batch])) == len(batch) for batch in rows)
+    found = f"{lone} of {len(rows)} batches have no two images of a class, from which loss '{name}' learns nothing"
+    if rows and lone == len(rows):
+        raise ArgumentError(f"{found}; set batch.sampler=balanced or a larger batch.size")
+    return [f"warning: {found}; set batch.sampler=balanced"] if lone else []

@@ -1,0 +1,62 @@
+"""Laws that every source file obeys: text has an encoding, JSON is strict."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "lookalike"
+FILES = sorted(SOURCE.rglob("*.py"))
+MODE = re.compile(r"[rwaxbt+]+")
+
+
+def calls(file):
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            yield node, name, {keyword.arg for keyword in node.keywords}
+
+
+def mode_of(node):
+    """The mode of an `open` call: its first text that looks like one."""
+    texts = [
+        word.value for word in node.args if isinstance(word, ast.Constant) and isinstance(word.value, str)
+    ]
+    return next((text for text in texts if MODE.fullmatch(text)), None)
+
+
+def without_encoding(file):
+    for node, name, keywords in calls(file):
+        mode = mode_of(node)
+        text = name in ("read_text", "write_text")
+        if name == "open" and isinstance(node.func, ast.Name):
+            text = mode is None or "b" not in mode
+        elif name == "open":
+            text = mode is not None and "b" not in mode
+        own = isinstance(node.func, ast.Name) and name != "open"  # `utils.io.write_text` has one
+        if text and not own and "encoding" not in keywords:
+            yield node.lineno
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_every_text_file_is_opened_with_an_encoding(file):
+    assert list(without_encoding(file)) == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_json_is_written_strictly(file):
+    """NaN is no JSON: `utils.io.to_json`, or allow_nan=False; keys that are hashed are sorted and stay inside."""
+    loose = [
+        node.lineno
+        for node, name, keywords in calls(file)
+        if name in ("dumps", "dump") and getattr(node.func.value, "id", "") == "json"
+        if not keywords & {"allow_nan", "sort_keys"}
+    ]
+    assert loose == []
+
+
+def test_the_laws_find_what_they_forbid(tmp_path):
+    file = tmp_path / "bad.py"
+    file.write_text("open('x')\nPath('y').read_text()\np.open('w')\nq.open('rb')\nopen('z', 'wb')\n", "utf-8")
+    assert list(without_encoding(file)) == [1, 2, 3]
