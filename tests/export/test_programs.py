@@ -31,7 +31,7 @@ def test_onnx(tmp_path, table, pixels, settings, views):
     assert verify("onnx", file, embedder, table).largest_difference < 1e-4
     session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     facts = session.get_modelmeta().custom_metadata_map
-    assert facts["resize"] == "the short side to 80 pixels, bicubic, antialiased"
+    assert facts["resize"] == "the short side to 80 pixels, bilinear, antialiased"
     assert [(entry.name, entry.type) for entry in session.get_inputs()] == [("images", "tensor(uint8)")]
     for count in (1, 5):
         (found,) = session.run(None, {"images": pixels[:count].numpy()})

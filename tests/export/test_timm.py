@@ -51,9 +51,9 @@ def test_the_preprocessing_is_timms(tmp_path):
     export_timm(embedder, tmp_path / "model", description="of toys")
     config = json.loads((tmp_path / "model" / "config.json").read_text(encoding="utf-8"))
     facts = timm.data.resolve_model_data_config(timm.create_model(f"local-dir:{tmp_path / 'model'}"))
-    assert facts["input_size"] == (3, 64, 64)
+    assert list(facts["input_size"]) == [3, 64, 64]
     assert int(64 / facts["crop_pct"]) == 80
-    assert facts["mean"] == embedder.preprocessing.mean
+    assert tuple(facts["mean"]) == embedder.preprocessing.mean
     assert config["pretrained_cfg"]["description"] == "of toys"
     assert config["num_classes"] == 8
     modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "model").iterdir()}

@@ -66,7 +66,9 @@ def test_the_other_process_cannot_import_this_package(tmp_path):
         check=False,
     )
     assert done.returncode == 1
-    assert "ModuleNotFoundError: import of lookalike" in done.stderr
+    assert (
+        "ModuleNotFoundError: No module named 'lookalike.models'; 'lookalike' is not a package" in done.stderr
+    )
 
 
 def test_where_a_runs_images_are(run, folder):

@@ -36,6 +36,19 @@ def _datasets() -> Rows:
     return known_datasets()
 
 
+def _engines() -> Rows:
+    from lookalike.search.engines import ENGINES
+
+    return [
+        {
+            "engine": name,
+            "about": entry.about,
+            "installed by": f"pip install 'lookalike[{entry.extra}]'" if entry.extra else "always there",
+        }
+        for name, entry in ENGINES.items()
+    ]
+
+
 def _metrics() -> Rows:
     from lookalike.evaluation.metrics import METRICS
 
@@ -54,13 +67,24 @@ def _studies() -> Rows:
     return [{"study": study.id, "rows": len(study.rows), "title": study.title} for study in STUDIES.values()]
 
 
+def _engines() -> Rows:
+    from lookalike.search.engines import ENGINES
+
+    return [
+        {"engine": name, "about": entry.about, "extra": entry.extra or "-", "uri": entry.uri or "-"}
+        for name, entry in ENGINES.items()
+    ]
+
+
 KINDS: dict[str, Callable[[], Rows]] = {
     "losses": _losses,
     "backbones": _backbones,
     "datasets": _datasets,
+    "engines": _engines,
     "metrics": _metrics,
     "settings": _settings,
     "studies": _studies,
+    "engines": _engines,
 }
 
 Kind = Annotated[str, typer.Argument(help=f"{', '.join(KINDS)}.")]

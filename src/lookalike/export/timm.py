@@ -20,6 +20,8 @@ from lookalike.models.embedder import Embedder
 
 POOLINGS = {"average": "avg", "maximum": "max", "average_plus_maximum": "avgmax", "catavgmax": "catavgmax"}
 """Our poolings under timm's names; timm's avgmax is half of our sum, which the classifier makes up for."""
+TRANSFORMERS = {"fc_norm": False, "pool_include_prefix": False}
+"""Arguments of timm's transformers by which the last norm comes before the pooling, which reads patches only."""
 INSTEAD = "export it with --onnx or --pt2 instead"
 CLOSE = 1e-4
 
@@ -92,14 +94,13 @@ def build_timm(embedder: Embedder) -> tuple[nn.Module, dict[str, Any]]:
 
 
 def _create(embedder: Embedder, dim: int, arguments: dict[str, Any]) -> Any:
-    """The timm model; transformers keep their last norm before the pooling, where they have it untrained."""
+    """The timm model, with random weights."""
     config = embedder.config
     facts = timm.get_pretrained_cfg(config.architecture.name)
     if facts is not None and facts.fixed_input_size and hasattr(embedder.backbone, "set_input_size"):
         arguments["img_size"] = config.preprocessing.size
-    options: dict[str, Any] = {"fc_norm": False}
-    if "fc_norm" in inspect.signature(type(embedder.backbone).__init__).parameters:
-        arguments |= options
+    known = inspect.signature(type(embedder.backbone).__init__).parameters
+    arguments |= {name: value for name, value in TRANSFORMERS.items() if name in known}
     try:
         with torch.random.fork_rng(devices=[]):
             return timm.create_model(config.architecture.name, pretrained=False, num_classes=dim, **arguments)

@@ -102,6 +102,7 @@ class ImageIndex:
                 else "keeps its vectors in the index folder: no --uri"
             )
             raise ArgumentError(f"search engine '{engine}' {needs}")
+        uri = stored_uri(uri)
         if entry.package:
             optional_import(entry.package, entry.extra)
         if folder.exists() and not folder.is_dir():
@@ -355,6 +356,11 @@ class ImageIndex:
         if len(lost):
             with self.catalog.transaction():
                 self.catalog.delete_items(lost.tolist())
+
+
+def stored_uri(uri: str | None) -> str | None:
+    """A URI as the index keeps it: files by their absolute path, so that it can be opened from anywhere."""
+    return uri if uri is None or "://" in uri else str(Path(uri).absolute())
 
 
 def _match(files: Sequence[StoredFile], similarity: float) -> Match:

@@ -1,8 +1,9 @@
 """A time budget: from measured seconds per image and the number of images to settings that fit into the minutes.
 
-Settings form a ladder from quick to good. Each rung costs more than the one before it and was measured to be better
-(docs/explanation/what_was_tried.md), so the plan is the last rung whose estimate fits. Everything here is
-arithmetic; `costs` measures.
+Settings form a ladder from quick to good: nothing trained, then small images for few epochs, then larger ones, then
+more epochs. The plan is the last rung whose estimate fits. That larger images are better is measured; that more than
+six epochs of mode partial are is not (docs/explanation/what_was_tried.md). Everything here is arithmetic; `costs`
+measures.
 """
 
 from collections.abc import Sequence

@@ -23,7 +23,7 @@ def held_out_images(folder: RunDir, data: str, *, part: str = "auto") -> tuple[L
         part: "validation" or "test" insists on one part of the run's own data.
 
     Raises:
-        FileError: no run.
+        FileError: no finished run.
         DataError: no class of `data` is new to the model, or `part` was trained on.
     """
     _, config = load_model(folder.path)
@@ -35,7 +35,7 @@ def held_out_images(folder: RunDir, data: str, *, part: str = "auto") -> tuple[L
             raise DataError(
                 f"the run '{folder.path}' was split by a protocol ({facts['split_source']}); give other data"
             )
-        refitted = set(split.validation.class_names) <= set(config["class_names"])
+        refitted = folder.read_json("result.json")["selected"]["refit"]
         if part == "validation" and refitted:
             raise DataError(
                 f"the run '{folder.path}' was refitted on its validation classes; use the test classes (--part test)"
