@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench clean
+.PHONY: demo test bench dist docs clean
 
 $(BIN)/lookalike: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,15 @@ test: $(VENV)/dev
 
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks
+
+# Source distribution and wheel in dist/, the wheel tried in an empty environment outside this folder.
+dist: $(VENV)/dev
+	rm -rf dist build
+	$(BIN)/python -m build --outdir dist .
+	.ci/try_wheel dist/*.whl
+
+docs: $(VENV)/dev
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache

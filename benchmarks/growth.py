@@ -1,6 +1,6 @@
 """How time and memory of Proxy-Anchor grow with classes, batch and dimension: ours, and the peer's.
 
-    python -m benchmarks.growth [--threads N] [--out docs/images] [--short]
+    python -m benchmarks.growth [--threads N] [--out docs/benchmarks] [--short]
 
 The peer is pytorch-metric-learning. Each point is a process of its own: the median CPU time of a step,
 forward and backward, and the growth of its peak memory during the first step, less the two gradients that
@@ -35,7 +35,7 @@ FORMS = {"ours": "tab:blue", "pytorch-metric-learning": "tab:orange"}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("docs/images"))
+    parser.add_argument("--out", type=Path, default=Path("docs/benchmarks"))
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()

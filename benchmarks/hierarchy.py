@@ -140,7 +140,7 @@ def problems(source: str, seeds: int, classes: int | None, cache: Path | None) -
     row_of = {path: row for row, path in enumerate(table.paths)}
     found = []
     for seed in range(seeds):
-        kept, held = hold_out_classes(table, 0.5, seed)
+        kept, held = hold_out_classes(table, fraction=0.5, seed=seed)
         if classes is not None:
             kept = kept.of_classes(range(min(classes, kept.num_classes)))
         groups = np.unique(kept.coarse[0].parents, return_inverse=True)[1] if kept.coarse else None

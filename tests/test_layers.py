@@ -24,18 +24,28 @@ ALLOWED = {("evaluation", "ranking")}
 
 ONLY_IN = {
     "timm": {"models", "export"},
-    "PIL": {"data.image_io", "data.image_bytes", "data.image_color", "data.glyphs"},
+    "PIL": {
+        "export.outside",
+        "export.projector",
+        "data.image_io",
+        "data.image_bytes",
+        "data.image_color",
+        "data.glyphs",
+    },
     "typer": {"cli"},
     "rich": {"utils.progress", "cli"},
     "matplotlib": {"reporting", "data.glyphs", "studies.figure"},
     "sklearn": {"evaluation", "losses"},
     "faiss": {"evaluation.clustering", "search.engines.faiss"},
-    "sqlite3": {"search.catalog"},
+    "sqlite3": {"search.catalog", "data.image_facts"},
     "psycopg": {"search.engines.pgvector"},
     "pymilvus": {"search.engines.milvus"},
     "fastapi": {"serve"},
     "starlette": {"serve"},
     "uvicorn": {"serve"},
+    "huggingface_hub": {"models.pretrained", "export.hub"},
+    "onnx": {"export.programs"},
+    "onnxruntime": {"export.outside"},
     "optuna": {"studies.protocols.hyperparameter_search"},
 }
 """Packages that only these modules may import."""

@@ -12,13 +12,13 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 def main() -> None:
     """Runs the command line; known failures are one line on standard error and exit code 1."""
     _keep_freed_memory()
-    signal.signal(signal.SIGTERM, _interrupt)  # a scheduler's request to end is taken as Ctrl-C
+    signal.signal(signal.SIGTERM, interrupt)  # a scheduler's request to end is taken as Ctrl-C
     from lookalike.cli import run
 
     sys.exit(run())
 
 
-def _interrupt(signal_number: int, frame: FrameType | None) -> None:
+def interrupt(signal_number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
@@ -26,7 +26,7 @@ def _keep_freed_memory() -> None:
     """Lets the C library reuse large blocks instead of returning each to the system.
 
     On a CPU every activation would otherwise be mapped and zeroed anew; reusing them embeds half as many
-    images again in the same time (docs/performance.md). Elsewhere than on glibc nothing happens.
+    images again in the same time (docs/benchmarks/README.md). Elsewhere than on glibc nothing happens.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):

@@ -1,6 +1,7 @@
 """What the verbs print, write and refuse."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -85,6 +86,19 @@ def test_embed_and_evaluate_files_agree(lookalike, trained, desk):
         json.loads(lookalike("evaluate", "--embeddings", "all.npy", "--labels", "labels.npy", "--json").out)
     )
     assert answers[0]["map_at_r"] == answers[1]["map_at_r"] == answers[2]["map_at_r"]
+
+
+def test_embed_averages_as_many_views_as_are_asked_for(lookalike, trained, desk):
+    for views in ("1", "2"):
+        done = lookalike(
+            "embed", "runs/photos", "photos", "--out", f"{views}.npy", "--views", views, "--quiet"
+        )
+        assert done.code == 0, done.err
+        assert ("mirror image averaged" in done.out) == (views == "2")
+    assert not np.allclose(np.load("1.npy"), np.load("2.npy"))
+    refused = lookalike("embed", "runs/photos", "photos", "--out", "3.npy", "--views", "3", "--quiet")
+    assert refused.code != 0
+    assert "views is 3; it is 1 (the image) or 2" in refused.err
 
 
 def test_index_finds_an_image_itself_first_and_refuses_another_model(lookalike, trained, desk):
@@ -210,3 +224,18 @@ def test_stopping_by_hand_is_told_in_one_line(lookalike, monkeypatch):
     done = lookalike("train", "photos", "--out", "runs/stopped", "--quiet")
     assert done.code == 1
     assert done.err.strip() == "stopped; a training run goes on with --resume"
+
+
+def test_calibrate_stores_a_threshold_that_search_marks_by(lookalike, trained, desk):
+    assert lookalike("index", "runs/photos", "photos", "--out", "t.index", "--quiet").code == 0
+    done = lookalike("calibrate", "runs/photos", "photos", "--recall", "0.9", "--index", "t.index", "--json")
+    assert done.code == 0, done.err
+    stored = json.loads((desk / "t.index" / "index.json").read_text())["threshold"]
+    assert stored["similarity"] == json.loads(done.out)["similarity"]
+    answer = json.loads(lookalike("search", "t.index", "photos/3/0.png", "-k", "99", "--json").out)
+    assert answer["threshold"] == stored["similarity"]
+    assert {hit["same_class"] for hit in answer["hits"]} == {True, False}
+    assert lookalike("index", "runs/photos", "photos", "--out", "u.index", "--quiet").code == 0
+    assert json.loads((desk / "u.index" / "index.json").read_text())["threshold"] == stored
+    assert lookalike("calibrate", "runs/other", "photos", "--index", "t.index", "--recall", "0.9").code == 1
+    assert lookalike("calibrate", "runs/photos", "photos", "--recall", "0.9", "--precision", "0.9").code == 1

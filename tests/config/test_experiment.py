@@ -1,6 +1,9 @@
 """Settings: overriding, refusing, resolving, and the way to YAML and back."""
 
+from contextlib import suppress
+
 import pytest
+import torch
 
 from lookalike.config.experiment import (
     MODE_DEFAULTS,
@@ -9,7 +12,10 @@ from lookalike.config.experiment import (
     setting_facts,
     setting_names,
 )
-from lookalike.errors import ArgumentError, FileError, UnknownNameError
+from lookalike.errors import ArgumentError, FileError, LookalikeError, UnknownNameError
+from lookalike.losses import LOSSES
+from lookalike.losses.table import arguments_of
+from lookalike.training.setup import build_loss
 
 
 def test_override_sets_values_of_the_right_type():
@@ -142,3 +148,113 @@ def test_every_setting_has_a_name_that_override_knows():
         if default is not None and not isinstance(default, tuple):
             Experiment().override([f"{name}={default}"])
     assert len(set(setting_names())) == len(setting_names())
+
+
+def every_setting():
+    return [(name, default, text) for name, default, text in setting_facts()]
+
+
+@pytest.mark.parametrize(("name", "default", "text"), every_setting(), ids=[f[0] for f in every_setting()])
+def test_a_setting_without_value_says_what_that_means(name, default, text):
+    assert default is not None or "None: " in text
+
+
+NEVER_FILLED = {
+    "train.patience",
+    "train.clip_value",
+    "train.clip_norm",
+    "train.proxy_weight_decay",
+    "train.compat.batch_norm_momentum",
+    "train.frozen_stages",
+    "data.workers",
+    "model.views",  # chosen by the validation classes
+}
+"""None is a value of its own here, or is decided later, as the description says."""
+
+
+@pytest.mark.parametrize("mode", list(MODE_DEFAULTS))
+def test_resolving_leaves_no_other_none(mode):
+    resolved = Experiment().override([f"train.mode={mode}"])
+    resolved = resolved.resolve(gpu=False, short_side=100, backbone_size=224, images=500)
+
+    def nones(tree, prefix=""):
+        for name, value in tree.items():
+            if isinstance(value, dict):
+                yield from nones(value, f"{prefix}{name}.")
+            elif value is None:
+                yield prefix + name
+
+    assert set(nones(resolved.model_dump())) <= NEVER_FILLED
+
+
+@pytest.mark.parametrize("mode", list(MODE_DEFAULTS))
+@pytest.mark.parametrize(("patience", "kept"), [("null", None), ("3", 3)])
+def test_patience_is_what_was_asked_for(mode, patience, kept):
+    experiment = Experiment().override([f"train.mode={mode}", f"train.patience={patience}"])
+    assert experiment.resolve(gpu=True, short_side=99, backbone_size=224, images=99).train.patience == kept
+
+
+def loss_settings():
+    return [(loss, name) for loss, kind in LOSSES.items() for name in arguments_of(kind)]
+
+
+WRONG = ("abc", "[1]", "{a: 1}", "null", "true", ".nan", ".inf", "1.5")
+
+
+@pytest.mark.parametrize(("loss", "name"), loss_settings(), ids=[".".join(pair) for pair in loss_settings()])
+def test_every_setting_of_a_loss_is_checked_for_its_type(loss, name):
+    """Each value is either refused with the setting's name, or is one that the loss's own class accepts or refuses."""
+    messages = []
+    for text in WRONG:
+        try:
+            checked = Experiment().override([f"loss.name={loss}", f"loss.{name}={text}"]).check()
+        except LookalikeError as error:
+            messages.append(str(error))
+            continue
+        with suppress(LookalikeError):
+            build_loss(checked, 6, 8, channels=4, generator=torch.Generator())
+    assert messages
+    assert all(name in message or loss in message for message in messages)
+
+
+def test_numbers_in_a_file_may_be_written_as_yaml_words(tmp_path):
+    base = "{name: proxy_anchor, settings: {margin: 1e-1}}"
+    (tmp_path / "e.yaml").write_text(
+        f"loss: {{name: sampled, fraction: 5e-1, base: {base}}}\ntrain: {{lr: 1e-3}}"
+    )
+    experiment = load_experiment(tmp_path / "e.yaml")
+    base = {"name": "proxy_anchor", "settings": {"margin": 0.1}}
+    assert experiment.loss.arguments == {"fraction": 0.5, "base": base}
+    assert experiment.train.lr == 1e-3
+
+
+@pytest.mark.parametrize("version", [0, 1, 99, "x"])
+def test_files_of_another_version_are_refused(version, tmp_path):
+    (tmp_path / "e.yaml").write_text(f"version: {version}\nseed: 1\n")
+    with pytest.raises(FileError, match=f"format version {version}, this lookalike reads"):
+        load_experiment(tmp_path / "e.yaml")
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "data.crop_scale=[0.5, 0.1]",
+        "data.crop_scale=[0, 1]",
+        "data.crop_scale=[0.5, 2]",
+        "data.crop_ratio=[2, 1]",
+        "seed=-1",
+        "train.head_lr=.inf",
+        "train.lr=.nan",
+        "train.schedule.metric=nmi",
+    ],
+)
+def test_values_that_would_fail_later_are_refused_at_once(assignment):
+    with pytest.raises(ArgumentError, match=assignment.partition("=")[0]):
+        Experiment().override([assignment])
+
+
+def test_half_precision_with_a_scaler_needs_a_gpu():
+    experiment = Experiment().override(["train.precision=16-mixed"])
+    assert experiment.check("cuda").train.precision == "16-mixed"
+    with pytest.raises(ArgumentError, match=r"train\.precision=16-mixed needs a GPU"):
+        experiment.check("cpu")

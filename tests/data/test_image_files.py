@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import sys
 
 import numpy as np
@@ -24,19 +25,18 @@ def test_whole_pixels_are_read_whatever_lies_around_them(tmp_path, name):
     assert open_image(tmp_path / name, at_least=(4, 4)).mode == "RGB"
 
 
+HEADER_IS_WHOLE = {"half.jpg", "half.png", "half.webp", "half.tiff", "no_pixels.png", "floats.tiff"}
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_files_are_refused_by_name_by_every_function(tmp_path, name):
     (tmp_path / name).write_bytes(BROKEN[name])
     for function in (open_image, image_size, decode):
-        if function is image_size and name == "floats.tiff":
+        if function is image_size and name in HEADER_IS_WHOLE:
             continue
-        try:
+        with pytest.raises(ImageError, match=re.escape(name)) as caught:
             function(tmp_path / name)
-        except ImageError as error:
-            assert name in str(error)
-            assert "\n" not in str(error)
-        else:
-            assert function is image_size  # a header alone may be whole
+        assert "\n" not in str(caught.value)
 
 
 KINDS = (*FORMATS, "heic")
@@ -67,14 +67,14 @@ def test_a_named_pipe_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "pipe.jpg")
     with pytest.raises(ImageError, match="not a regular file"):
         open_image(tmp_path / "pipe.jpg")
+    (tmp_path / "folder.jpg").mkdir()
     with pytest.raises(ImageError, match=r"folder\.jpg"):
-        (tmp_path / "folder.jpg").mkdir()
         open_image(tmp_path / "folder.jpg")
 
 
 def test_a_dangling_link_says_where_it_leads(tmp_path):
     (tmp_path / "x.png").symlink_to("/nowhere/y.png")
-    with pytest.raises(ImageError, match="a link to /nowhere/y.png, which is gone"):
+    with pytest.raises(ImageError, match=r"a link to /nowhere/y\.png, which is gone"):
         open_image(tmp_path / "x.png")
 
 

@@ -200,7 +200,7 @@ class TestTables:
     def test_the_same_file_under_two_names_is_refused(self, tmp_path):
         root = grow(tmp_path / "d", "a/1.png", "a/2.png")
         for other in (str(root / "a/1.png"), "../d/a/1.png", "a/../a/1.png", "./a/1.png"):
-            with pytest.raises(DataError, match="row 2 lists .* a second time, after row 1"):
+            with pytest.raises(DataError, match=r"row 2 lists .* a second time, after row 1"):
                 read(self.table(root, [("a/1.png", "x"), (other, "y")]))
 
     def test_spaces_around_labels_do_not_count_and_case_is_told(self, tmp_path):
@@ -258,7 +258,7 @@ class TestTables:
     def test_a_label_that_is_not_utf8_asks_for_utf8(self, tmp_path):
         root = grow(tmp_path / "d", "1.png", "2.png")
         (root / "t.csv").write_bytes("path,label\n1.png,Käse\n2.png,Brot\n".encode("latin-1"))
-        with pytest.raises(DataError, match="row 1 .* not UTF-8; save the table as UTF-8"):
+        with pytest.raises(DataError, match=r"row 1 .* not UTF-8; save the table as UTF-8"):
             read(root / "t.csv")
 
 

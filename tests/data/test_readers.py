@@ -8,7 +8,9 @@ import polars as pl
 import pytest
 
 from lookalike.data.read import read
+from lookalike.data.readers import LAYOUTS
 from lookalike.data.readers.tables import write_table
+from lookalike.data.registry import known_datasets
 from lookalike.errors import DataError, FileError, UnknownNameError
 
 
@@ -282,7 +284,7 @@ def test_unknown_layout(photos):
 
 
 def test_the_table_in_the_documentation_can_be_read(tmp_path, image):
-    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "data_formats.md").read_text(encoding="utf-8")
     (tmp_path / "parts.csv").write_text(page.split("```\n")[1], encoding="utf-8")
     for name in ("img/1.jpg", "img/2.jpg"):
         image(tmp_path / name)
@@ -290,3 +292,20 @@ def test_the_table_in_the_documentation_can_be_read(tmp_path, image):
     assert describe(table) == [("img/1.jpg", "A-17"), ("img/2.jpg", "B-2")]
     assert table.splits() == ("train", "test")
     assert table.coarse[0].class_names == ("bolt", "nut")
+
+
+def test_a_reader_is_added_as_its_page_says(tmp_path, image, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "how_to" / "add_a_reader.md").read_text(encoding="utf-8")
+    monkeypatch.setattr("lookalike.data.readers.LAYOUTS", layouts := dict(LAYOUTS))
+    monkeypatch.setattr("lookalike.data.read.LAYOUTS", layouts)
+    monkeypatch.setattr("lookalike.data.registry.LAYOUTS", layouts)
+    exec(compile(page.split("```python\n")[1].split("```")[0], "add_a_reader.md", "exec"), {})
+    for name in ("1.jpg", "2.jpg"):
+        image(tmp_path / "d" / name)
+    (tmp_path / "d" / "labels.txt").write_text("1.jpg owl\n2.jpg ant\n")
+    assert describe(read(tmp_path / "d")) == [("1.jpg", "owl"), ("2.jpg", "ant")]
+    assert read(tmp_path / "d", layout="listed").name == "listed"
+    assert "listed" in {row["name"] for row in known_datasets()}
+    (tmp_path / "d" / "labels.txt").write_text("1.jpg owl\n2.jpg\n")
+    with pytest.raises(DataError, match="line 2 is not 'IMAGE CLASS'"):
+        read(tmp_path / "d")

@@ -8,10 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from lookalike.losses import LOSSES
+from lookalike.losses import LOSSES, ProxyLoss
 
-FILE = Path(os.environ.get("LOOKALIKE_SHARED", Path(__file__).parents[3] / "shared")) / "oracles.json"
-ORACLES = json.loads(FILE.read_text()) if FILE.is_file() else {"losses": [], "inputs": {}}
+SHARED = Path(os.environ.get("LOOKALIKE_SHARED", Path(__file__).parents[3] / "shared"))
+FILE, MORE = SHARED / "oracles.json", SHARED / "oracles_more.json"
+
+
+def read(file: Path) -> dict:
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"losses": [], "inputs": {}}
+
+
+ORACLES = read(FILE)
+ORACLES_MORE = read(MORE)
 
 pytestmark = pytest.mark.skipif(not FILE.is_file(), reason=f"reference values are absent: no file {FILE}")
 
@@ -109,12 +117,52 @@ def tolerance(record: dict) -> float:
     return 1e-7 if record["loss"] in ("softtriple", "proxygml") else 1e-9
 
 
+@pytest.mark.parametrize("form", ["dense", "chunked"])
 @pytest.mark.parametrize("record", ORACLES["losses"], ids=lambda r: f"{r['loss']}-{r['input']}")
-def test_value_and_gradients(record):
+def test_value_and_gradients(record, form):
     batch = ORACLES["inputs"].get(record["input"]) or ORACLES["inputs"][record["input"] + "_n1"]
-    name, settings, factor = ours(record, batch["C"])
+    check(record, batch, *ours(record, batch["C"]), form)
+
+
+def without_synthesis(record: dict) -> tuple[str, dict]:
+    """Name and settings of our loss for a record of Proxy Synthesis that adds no synthetic class."""
+    s = record["settings"]
+    match record["loss"]:
+        case "proxy_synthesis(norm_softmax)":
+            return "norm_softmax", {"temperature": 1 / s["scale"]}
+        case "proxy_synthesis(proxy_nca)":
+            return "proxy_nca_pp", {"temperature": 1 / s["scale"]}
+        case "proxy_synthesis(proxy_anchor)":
+            return "proxy_anchor", {"scale": s["alpha"], "margin": s["delta"]}
+        case "proxy_synthesis(soft_triple)":
+            return "soft_triple", {
+                "centers_per_class": s["K"],
+                "scale": s["la"],
+                "gamma": s["gamma"],
+                "margin": s["margin"],
+                "center_weight": s["tau"],
+            }
+        case other:
+            raise AssertionError(f"no loss of ours for '{other}'")
+
+
+BASES = [record for record in ORACLES_MORE["losses"] if record["settings"].get("mu") == 0]
+
+
+@pytest.mark.parametrize("form", ["dense", "chunked"])
+@pytest.mark.parametrize("record", BASES, ids=lambda r: f"{r['loss']}-{r['input']}")
+def test_the_bases_of_proxy_synthesis(record, form):
+    """Those records of the second file that are a loss of ours: without synthetic classes."""
+    check(record, ORACLES_MORE["inputs"][record["input"]], *without_synthesis(record), 1, form)
+
+
+def check(record: dict, batch: dict, name: str, settings: dict, factor: float, form: str) -> None:
+    """Our loss has the record's value and gradients by raw embeddings and raw proxies."""
     embeddings = torch.tensor(batch["embeddings_raw"], dtype=torch.float64, requires_grad=True)
     loss = LOSSES[name](batch["C"], batch["d"], **settings).double()
+    for module in loss.modules():
+        if isinstance(module, ProxyLoss):
+            module.form = form
     if loss.proxy_loss is not None:
         loss.proxy_loss.proxies.data.copy_(torch.tensor(batch["proxies_raw"], dtype=torch.float64))
     value = factor * loss(embeddings, torch.tensor(batch["labels"]))

@@ -91,6 +91,16 @@ def test_fused_equals_unfused(member):
     assert all(torch.equal(value, before[name]) for name, value in embedder.state_dict().items())
 
 
+def test_batch_norm_is_folded_with_two_views_too(member):
+    family, embedder, pixels = member
+    two = copy.deepcopy(embedder)
+    two.set_views(2)
+    fast = fuse_for_inference(two)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(pixels), two(pixels), atol=1e-4, rtol=1e-3)
+    assert family in UNFOLDED or not any(isinstance(module, _BatchNorm) for module in fast.modules())
+
+
 def test_saves_and_loads(member, tmp_path):
     _, embedder, pixels = member
     save_model(tmp_path, embedder)

@@ -5,6 +5,7 @@ import torch
 
 from lookalike.errors import ArgumentError
 from lookalike.models import build_embedder
+from lookalike.models.batch_norm import batch_norms
 from lookalike.models.checkpoint import fingerprint, load_model, save_model
 from lookalike.models.fuse import fuse_for_inference
 from lookalike.models.views import image_views, mean_over_views
@@ -40,7 +41,9 @@ def test_two_views_project_the_mean_of_both_pooled_vectors(embedder, images):
     embedder.set_views(2)
     torch.testing.assert_close(embedder(images), embedder.project((one + mirrored) / 2))
     torch.testing.assert_close(embedder(images), embedder(images.flip(-1)))  # mirroring changes nothing
-    torch.testing.assert_close(fuse_for_inference(embedder)(images), embedder(images), rtol=1e-3, atol=1e-4)
+    fused = fuse_for_inference(embedder)
+    torch.testing.assert_close(fused(images), embedder(images), rtol=1e-3, atol=1e-4)
+    assert not batch_norms(fused)
 
 
 def test_views_are_saved_with_the_model_and_are_in_its_fingerprint(embedder, images, tmp_path):
@@ -57,3 +60,10 @@ def test_views_are_saved_with_the_model_and_are_in_its_fingerprint(embedder, ima
 def test_other_numbers_of_views_are_refused(embedder):
     with pytest.raises(ArgumentError, match="views"):
         embedder.set_views(3)
+
+
+def test_the_stages_of_a_network_are_found_in_inference_mode_too(embedder):
+    with torch.inference_mode():
+        assert [name for name, _ in embedder.named_stages] == [
+            name for name, _ in fuse_for_inference(embedder).named_stages
+        ]

@@ -152,14 +152,3 @@ def test_identity_and_random_starts():
     assert float(first.weight.abs().max()) <= 50**-0.5
     kaiming = whitening.random(400, 50, torch.Generator().manual_seed(1), init="kaiming")
     assert float(kaiming.weight.std()) == pytest.approx((2 / 50) ** 0.5, rel=0.02)
-
-
-def test_composed_is_one_after_the_other():
-    features, labels = sample()
-    first = whitening.pca(features, 4)
-    middle = features @ first.weight.T + first.bias
-    second = whitening.whitened(middle, labels, 2)
-    both = whitening.composed(first, second)
-    torch.testing.assert_close(
-        features @ both.weight.T + both.bias, middle @ second.weight.T + second.bias, atol=1e-4, rtol=1e-4
-    )

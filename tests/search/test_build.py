@@ -293,3 +293,20 @@ def test_readers_see_a_whole_index_while_it_is_updated(model, photos, out):
             reader.result()
     assert len(reads) > 2
     assert all(len(line) == 4 and line[0] == "dog/1 x.png" for line in reads)
+
+
+def test_parts_of_an_image_are_images_of_their_own(model, tmp_path, out):
+    for name in ("a.png", "b.png"):
+        paint(tmp_path / name, seed=1, size=64)
+    (tmp_path / "list.csv").write_text(
+        "path,label,x_1,y_1,x_2,y_2\na.png,left,0,0,32,64\nb.png,right,32,0,64,64\n", encoding="utf-8"
+    )
+    assert counts(build_index(model, tmp_path / "list.csv", out, device="cpu")) == (2, 0, 0, 0, 0, 0)
+    assert counts(build_index(model, tmp_path / "list.csv", out, device="cpu")) == (0, 0, 0, 2, 0, 0)
+    hits = only(out, tmp_path / "a.png").hits
+    assert {(hit.path, hit.label) for hit in hits} == {
+        ("a.png#box=0,0,32,64", "left"),
+        ("b.png#box=32,0,64,64", "right"),
+    }
+    assert {hit.file for hit in hits} == {tmp_path / "a.png", tmp_path / "b.png"}
+    assert not any(hit.missing for hit in hits)

@@ -9,7 +9,7 @@ from lookalike.training.advice import RunFacts, in_words
 GOOD = RunFacts(
     recall_at_1=0.8279,
     start_recall_at_1=0.6023,
-    curve=[0.258, 0.35, 0.42, 0.47],
+    epochs=3,
     best_epoch=3,
     classes=83,
     images=6802,
@@ -32,7 +32,7 @@ def test_a_run_whose_last_epoch_was_best():
     [
         ({"best_epoch": 2}, "best after epoch 2 of 3 and got worse", "train for longer"),
         ({"best_epoch": 0}, "did not beat the untrained start", "train for longer"),
-        ({"curve": [0.3], "best_epoch": 0}, "train (train.epochs, or --minutes)", "before training"),
+        ({"epochs": 0, "best_epoch": 0}, "train (train.epochs, or --minutes)", "before training"),
         ({"classes": 12}, "add classes: 12", "add images per class"),
         ({"images": 332}, "add images per class: there are 4", "add classes"),
         ({"recall_at_1": 0.97}, "wrong labels", "add classes"),

@@ -5,13 +5,17 @@ line (what, where, what to do); 2: the command itself is wrong.
 """
 
 import contextlib
+import io
 import os
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
 from lookalike.cli import (
     cache,
+    calibrate,
     compare,
     data,
     doctor,
@@ -21,7 +25,9 @@ from lookalike.cli import (
     index,
     listing,
     metrics,
+    push,
     search,
+    serve,
     show,
     study,
     train,
@@ -39,12 +45,31 @@ app = typer.Typer(
     epilog="Begin with: lookalike train glyphs --out runs/glyphs",
 )
 
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"lookalike {metadata.version('lookalike')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Train image embeddings with proxies, measure them honestly, search with the result."""
+
+
 train.add(app)
 evaluate.add(app)
 embed.add(app)
 export.add(app)
+push.add(app)
 index.add(app)
 search.add(app)
+calibrate.add(app)
+serve.add(app)
 listing.add(app)
 show.add(app)
 metrics.add(app)
@@ -60,6 +85,9 @@ _INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 def run(arguments: list[str] | None = None) -> int:
     """Runs the command line on `arguments` (default: the process's own) and returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names that the console cannot show are escaped
     try:
         outcome = app(arguments, standalone_mode=False)
         code = outcome if isinstance(outcome, int) else 0

@@ -8,18 +8,24 @@ import typer
 from lookalike.cli.common import Json, print_json
 
 EXTRAS = {
-    "faiss": ("faiss", "faster clustering, approximate search"),
+    "faiss": ("faiss", "approximate search, faster clustering"),
+    "psycopg": ("pgvector", "an index in PostgreSQL"),
+    "pymilvus": ("milvus", "an index in Milvus"),
+    "fastapi": ("serve", "the web page and its REST interface"),
+    "pillow_heif": ("heif", "HEIC images"),
+    "onnxscript": ("onnx", "export to ONNX"),
     "optuna": ("tune", "hyper-parameter search"),
 }
+"""A package of each extra of pyproject.toml, the extra, and what it is for."""
 
 
 def add(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Registers the command."""
     app.command("doctor", epilog="Example: lookalike doctor")(doctor)
 
 
 def doctor(json: Json = False) -> None:
-    """Say what this installation is and can do: versions, device, weights, optional parts that are missing."""
+    """Show versions, device, default weights and the optional packages that are missing."""
     from lookalike.utils.cache_dir import cache_folder
     from lookalike.utils.device import pick_device
     from lookalike.utils.environment import environment

@@ -1,14 +1,28 @@
-"""lookalike embed: images to vectors."""
+"""lookalike embed: vectors of images, as files."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import DataArgument, Device, Quiet, RunArgument, make_progress
+from lookalike.cli.common import (
+    DataArgument,
+    Device,
+    IgnoreLabel,
+    Layout,
+    OnBadFile,
+    Quiet,
+    RunArgument,
+    Verify,
+    make_progress,
+)
 
 Out = Annotated[
-    Path, typer.Option("--out", "-o", help="FILE.npz (vectors, labels, paths), FILE.npy or FILE.parquet.")
+    Path | None,
+    typer.Option("--out", "-o", help="FILE.npz (vectors, labels, paths), FILE.npy or FILE.parquet."),
+]
+Projector = Annotated[
+    Path | None, typer.Option("--projector", help="Folder for TensorBoard's projector, with thumbnails.")
 ]
 Views = Annotated[
     int | None,
@@ -20,29 +34,54 @@ Views = Annotated[
 
 
 def add(app: typer.Typer) -> None:
-    """Adds the verb."""
+    """Registers the command."""
     app.command("embed", epilog="Example: lookalike embed runs/photos photos --out photos.npz")(embed)
 
 
 def embed(
     run: RunArgument,
     data: DataArgument,
-    out: Out,
+    out: Out = None,
+    projector: Projector = None,
     views: Views = None,
+    layout: Layout = None,
+    verify: Verify = True,
+    ignore_label: IgnoreLabel = None,
+    on_bad_file: OnBadFile = "skip",
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Embed every image of DATA with the run's model; the vectors stream to the file."""
+    """Embed every image of DATA with the run's model, into a file or for TensorBoard's projector."""
     progress = make_progress(quiet)
-    from lookalike.data.read import read
+    from lookalike.data.load import load_images
+    from lookalike.embedding import embed as embed_table
     from lookalike.embedding import embed_to_file
+    from lookalike.errors import ArgumentError
+    from lookalike.export.projector import write_projector
     from lookalike.models.checkpoint import load_model
     from lookalike.utils.device import pick_device
 
+    if out is None and projector is None:
+        raise ArgumentError("name where the vectors go: --out FILE.npz or --projector FOLDER (or both)")
     model, _ = load_model(run)
     if views is not None:
         model.set_views(views)
-    place = pick_device(device)
-    count = embed_to_file(model.to(place), read(data, labeled=False), out, device=place, progress=progress)
+    target = pick_device(device)
+    model.to(target)
+    table = load_images(
+        data,
+        layout=layout,
+        verify=verify,
+        labeled=False,
+        ignore_labels=ignore_label or (),
+        on_bad_file=on_bad_file,
+        progress=progress,
+    )
     each = "" if model.config.views == 1 else ", image and mirror image averaged"
-    print(f"{count} images, {model.embedding_dim}-d{each}, in {out}")
+    said = f"{len(table)} images, {model.embedding_dim}-d{each}"
+    if out is not None:
+        embed_to_file(model, table, out, device=target, progress=progress)
+        print(f"{said}, in {out}")
+    if projector is not None:
+        write_projector(projector, embed_table(model, table, device=target, progress=progress), table)
+        print(f"{said}, for: tensorboard --logdir {projector}")

@@ -9,7 +9,10 @@ from lookalike.cli.common import (
     Device,
     IgnoreLabel,
     Json,
+    Layout,
+    OnBadFile,
     Quiet,
+    Verify,
     make_progress,
     metric_rows,
     print_json,
@@ -53,6 +56,9 @@ def evaluate(
     no_match: NoMatch = "exclude",
     ignore_label: IgnoreLabel = None,
     clustering: Clusters = False,
+    layout: Layout = None,
+    verify: Verify = True,
+    on_bad_file: OnBadFile = "skip",
     save: Save = None,
     device: Device = "auto",
     json: Json = False,
@@ -80,7 +86,16 @@ def evaluate(
         from lookalike.training.run_dir import RunDir
 
         assert run is not None
-        result = evaluate_run(RunDir(run), data, device=device, progress=make_progress(quiet), **options)
+        result = evaluate_run(
+            RunDir(run),
+            data,
+            layout=layout,
+            verify=verify,
+            on_bad_file=on_bad_file,
+            device=device,
+            progress=make_progress(quiet),
+            **options,
+        )
     if save is not None:
         result.save(save)
     if json:

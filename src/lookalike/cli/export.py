@@ -1,5 +1,6 @@
 """lookalike export: a trained model for other tools."""
 
+import copy
 from pathlib import Path
 from typing import Annotated
 
@@ -46,8 +47,14 @@ def export(
     if timm is not None:
         from lookalike.export.timm import export_timm
 
-        export_timm(model, timm, description=f"image embeddings by lookalike, compare by cosine; {run.name}")
-        print(f"{timm}: {verify('timm', timm, model, table)}")
+        alone = copy.deepcopy(model)
+        alone.set_views(1)
+        export_timm(alone, timm, description=f"image embeddings by lookalike, compare by cosine; {run.name}")
+        print(f"{timm}: {verify('timm', timm, alone, table)}")
+        if model.config.views > 1:
+            print(
+                "  timm embeds each image alone; this run averages it with its mirror image (--onnx and --pt2 do too)"
+            )
     if onnx is not None:
         from lookalike.export.programs import export_onnx
 

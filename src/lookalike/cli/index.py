@@ -5,7 +5,15 @@ from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import DataArgument, Device, Quiet, RunArgument, make_progress
+from lookalike.cli.common import (
+    DataArgument,
+    Device,
+    IgnoreLabel,
+    OnBadFile,
+    Quiet,
+    RunArgument,
+    make_progress,
+)
 
 CHECK = "check"
 
@@ -20,9 +28,6 @@ Uri = Annotated[
     str | None, typer.Option("--uri", help="Of the engine's server or file: postgresql://..., ./file.db")
 ]
 Prune = Annotated[bool, typer.Option("--prune", help="Also forget files that are gone or no longer listed.")]
-OnBadFile = Annotated[
-    str, typer.Option("--on-bad-file", help="Broken images: skip (and name them), or fail at the first.")
-]
 
 
 def add(app: typer.Typer) -> None:
@@ -37,6 +42,7 @@ def index(
     engine: EngineName = None,
     uri: Uri = None,
     prune: Prune = False,
+    ignore_label: IgnoreLabel = None,
     on_bad_file: OnBadFile = "skip",
     device: Device = "auto",
     quiet: Quiet = False,
@@ -64,6 +70,7 @@ def index(
             engine=engine,
             uri=uri,
             prune=prune,
+            ignore_labels=ignore_label or (),
             on_bad_file=on_bad_file,
             device=device,
             progress=progress,

@@ -54,10 +54,20 @@ def _studies() -> Rows:
     return [{"study": study.id, "rows": len(study.rows), "title": study.title} for study in STUDIES.values()]
 
 
+def _engines() -> Rows:
+    from lookalike.search.engines import ENGINES
+
+    return [
+        {"engine": name, "about": entry.about, "extra": entry.extra or "-", "uri": entry.uri or "-"}
+        for name, entry in ENGINES.items()
+    ]
+
+
 KINDS: dict[str, Callable[[], Rows]] = {
     "losses": _losses,
     "backbones": _backbones,
     "datasets": _datasets,
+    "engines": _engines,
     "metrics": _metrics,
     "settings": _settings,
     "studies": _studies,

@@ -9,6 +9,7 @@ from lookalike.cli.common import (
     DataArgument,
     Device,
     Json,
+    OnBadFile,
     Quiet,
     Set,
     make_progress,
@@ -25,6 +26,13 @@ Config = Annotated[
     Path | None, typer.Option("--config", help="An experiment in YAML; --set changes it further.")
 ]
 Devices = Annotated[int, typer.Option(help="Processes that train together, one a device.")]
+Minutes = Annotated[
+    float | None,
+    typer.Option(
+        help="About how long the run may take on this machine: mode, input size and epochs that --set leaves open "
+        "are planned from a measurement of a few seconds, and the plan is printed."
+    ),
+]
 Resume = Annotated[bool, typer.Option(help="Go on with an interrupted run, exactly.")]
 Overwrite = Annotated[bool, typer.Option(help="Replace an earlier run in the folder.")]
 Refit = Annotated[
@@ -48,8 +56,10 @@ def train(
     resume: Resume = False,
     overwrite: Overwrite = False,
     refit: Refit = False,
+    on_bad_file: OnBadFile = "skip",
     device: Device = "auto",
     devices: Devices = 1,
+    minutes: Minutes = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -66,12 +76,16 @@ def train(
     from lookalike.training.fit import fit
     from lookalike.utils.distributed import Processes
 
-    if resume and (settings or config or refit or start_from):
+    if resume and (settings or config or refit or start_from or minutes):
         raise ArgumentError(
-            "--resume goes on with the run's own settings; drop --set, --config, --from and --refit"
+            "--resume goes on with the run's own settings; drop --set, --config, --from, --refit and --minutes"
         )
     experiment = (load_experiment(config) if config else Experiment()).override(
-        [*(settings or []), *(["train.refit=true"] if refit else [])]
+        [
+            *(settings or []),
+            *(["train.refit=true"] if refit else []),
+            *([f"data.on_bad_file={on_bad_file}"] if on_bad_file != "skip" else []),
+        ]
     )
     done = fit(
         data,
@@ -82,6 +96,7 @@ def train(
         overwrite=overwrite,
         device=device,
         devices=devices,
+        minutes=minutes,
         progress=progress,
     )
     if Processes.all().rank > 0:
@@ -106,4 +121,5 @@ def train(
         f"chosen by {chosen['by']}: {chosen['what']}, epoch {chosen['epoch']}; "
         f"{result['seconds']['total']:.0f} s"
     )
+    print(" ".join(result["in_words"]))
     print(f"report: {report}")

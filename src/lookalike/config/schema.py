@@ -19,8 +19,19 @@ class Settings(BaseModel):
 
 
 class DataSettings(Settings):
-    """How a table of images becomes training, validation and test classes, and pixels."""
+    """How data is read, how it becomes training, validation and test classes, and pixels."""
 
+    layout: str | None = Field(
+        None,
+        description="layout to insist on: one of `lookalike list datasets`, or folder; None: recognized by content",
+    )
+    verify: bool = Field(True, description="check published counts and that all listed files are there")
+    ignore_labels: tuple[str, ...] = Field(
+        (), description="labels of table rows that are left out, such as -1 for junk"
+    )
+    on_bad_file: Literal["skip", "fail"] = Field(
+        "skip", description="images that cannot be decoded: skip: leave them out and name them; fail: stop"
+    )
     split: Literal["auto", "named", "hold_out"] = Field(
         "auto",
         description="test classes: auto: as the data names them, else held out; named: require the data's own split; "
@@ -122,7 +133,7 @@ class ScheduleSettings(Settings):
 
     name: Literal["constant", "step", "cosine", "linear", "plateau"] = "cosine"
     warmup: float = Field(
-        0.0, ge=0, lt=1, description="cosine, linear: share of all steps in which the rate rises from 0"
+        0.05, ge=0, lt=1, description="cosine, linear: share of all steps in which the rate rises from 0"
     )
     gamma: float = Field(0.5, gt=0, le=1, description="factor of each drop")
     every: int = Field(10, ge=1, description="step: epochs between drops")

@@ -2,7 +2,7 @@
 
 Processes decode ahead of a network that trains, or that an accelerator runs. Where the CPU only embeds they
 take a core away from a network whose threads all wait for the slowest; there it is faster to take turns: all
-cores decode a batch, then all run the network (docs/performance.md).
+cores decode a batch, then all run the network (docs/benchmarks/README.md).
 """
 
 import time
@@ -16,11 +16,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.utils.cpus import available_cpus
+from lookalike.utils.cpus import available_cpus, check_open_files
 
 Result = TypeVar("Result")
 SLOW = 0.0015
 """Seconds for an image from which on several threads decode; the first of a batch takes some for cold caches."""
+FILES_PER_WORKER = 16
+"""Open files that a decoding process needs in this one: pipes, and the memory of batches under way."""
 AHEAD = 2
 """Results of a thread that wait to be taken; decoded photos are large."""
 
@@ -61,7 +63,7 @@ class ImageLoader:
 
     Worker processes live as long as this object. Forked anew for each pass, they would each time share the
     memory of a process full of activations, every page of which is then copied when it is next written to: a
-    second or more a pass (docs/performance.md). One pass can be under way at a time.
+    second or more a pass (docs/benchmarks/README.md). One pass can be under way at a time.
 
     Args:
         workers: decoding processes; with 0 this process's threads decode.
@@ -87,6 +89,8 @@ class ImageLoader:
             yield from self._in_this_process(rows)
             return
         self._rows[:] = map(list, rows)
+        if self._loader is not None and self._loader._iterator is None:
+            check_open_files(FILES_PER_WORKER * self._loader.num_workers)
         for images, labels, _rows in self._loader:
             yield images, labels
 

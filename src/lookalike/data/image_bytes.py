@@ -1,7 +1,10 @@
 """Images that come as bytes: from a file that is hashed and decoded in one read, or from the network."""
 
+import errno
 import hashlib
 import io
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
@@ -17,34 +20,20 @@ class TooManyPixelsError(DataError):
     """An image that would take too much memory to decode."""
 
 
-def read_image(path: Path, *, at_least: tuple[int, int] | None = None) -> tuple[str, PILImage]:
+def read_image(path: Path, *, box: Sequence[int] | None = None) -> tuple[str, PILImage]:
     """SHA-256 (hex) of a file's content, and the image that this very content holds.
+
+    With a box it is the part of the image inside, and the hash is of the content and the box.
 
     Raises:
         DataError: not an image, or a damaged one; the message names the file.
         OSError: the file cannot be read.
     """
+    if not path.is_file():  # to open a named pipe would wait for its writer
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     content = path.read_bytes()
-    return digest_of(content), decode_image(content, str(path), at_least=at_least)
-
-
-def digest_of(content: bytes) -> str:
-    """SHA-256 of a file's content, in hex."""
-    return hashlib.sha256(content).hexdigest()
-
-
-def decode_image(content: bytes, name: str, *, at_least: tuple[int, int] | None = None) -> PILImage:
-    """`open_image` of a file's content; `name` stands in messages.
-
-    Raises:
-        DataError: not an image, or a damaged one.
-    """
-    if not content:
-        raise ImageError(f"{name}: the file is empty; replace or remove it")
-    try:
-        return open_image(io.BytesIO(content), at_least=at_least)
-    except DataError as error:
-        raise ImageError(str(error).replace("<bytes>", name)) from error
+    part = b"" if box is None else f"box {','.join(map(str, map(int, box)))}".encode()
+    return hashlib.sha256(content + part).hexdigest(), open_image(path, box=box, content=content)
 
 
 def check_upload(content: bytes, *, max_pixels: int) -> tuple[int, int]:

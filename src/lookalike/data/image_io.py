@@ -4,7 +4,6 @@ Everything downstream gets upright 8-bit sRGB. Whatever is wrong with a file is 
 """
 
 import base64
-import contextlib
 import functools
 import io
 import logging
@@ -13,7 +12,7 @@ import stat
 import struct
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -135,10 +134,11 @@ class ImageError(DataError):
 
 
 def open_image(
-    path: str | Path | io.BytesIO,
+    path: str | Path,
     *,
     at_least: tuple[int, int] | None = None,
     box: Sequence[int] | None = None,
+    content: bytes | None = None,
 ) -> PILImage:
     """The image in `path`, upright, as 8-bit sRGB.
 
@@ -147,25 +147,24 @@ def open_image(
     several frames the first counts. Damaged metadata is ignored where the pixels are whole.
 
     Args:
-        path: the file; its content decides the format, not its suffix. Or its content, which messages call
-            `<bytes>`.
+        path: the file; its content decides the format, not its suffix.
         at_least: (width, height) that suffices. A JPEG may then be decoded at 1/2, 1/4 or 1/8 of its size,
             never below `at_least`: several times faster for large photos, and not bit-identical to decoding
             in full. None decodes in full, except JPEGs of more than `REDUCE_FROM` pixels.
         box: (left, top, right, bottom) of the part to return, in pixels of the whole upright image.
+        content: of the file, where it was read already; `path` is then its name in messages.
 
     Raises:
         ImageError: not an image, truncated, empty or too large; the message names the file.
     """
-    decoded = decode(path, at_least=at_least if box is None else None)
+    decoded = decode(path, at_least=at_least if box is None else None, content=content)
     if box is None:
         return decoded.image
     width, height = decoded.size
     left, top, right, bottom = box
     if not (0 <= left < right <= width and 0 <= top < bottom <= height):
-        name = "<bytes>" if isinstance(path, io.BytesIO) else path
         raise ImageError(
-            f"{name}: the box {tuple(map(int, box))} does not lie in the image of {width} x {height} pixels; "
+            f"{path}: the box {tuple(map(int, box))} does not lie in the image of {width} x {height} pixels; "
             "correct x_1, y_1, x_2, y_2"
         )
     across, down = decoded.image.width / width, decoded.image.height / height
@@ -241,15 +240,18 @@ def _is_heif(head: bytes) -> bool:
     return head[4:8] == b"ftyp" and head[8:12] in HEIF_BRANDS
 
 
-def decode(path: str | Path | io.BytesIO, *, at_least: tuple[int, int] | None = None) -> DecodedImage:
+def decode(
+    path: str | Path, *, at_least: tuple[int, int] | None = None, content: bytes | None = None
+) -> DecodedImage:
     """The decoded image with the facts of its file; see `open_image`.
 
     Raises:
         ImageError: it cannot be decoded; the message names the file.
     """
-    name = "<bytes>" if isinstance(path, io.BytesIO) else path
     try:
-        with _stream(path) as stream:
+        if content is None and not stat.S_ISREG(os.stat(path).st_mode):
+            raise OSError("not a regular file")  # opening a named pipe would wait for its writer
+        with open(path, "rb") if content is None else io.BytesIO(content) as stream:
             try:
                 with _opened(stream) as image:
                     return _decode(image, at_least)
@@ -261,36 +263,20 @@ def decode(path: str | Path | io.BytesIO, *, at_least: tuple[int, int] | None = 
             with _opened(io.BytesIO(repaired)) as image:
                 return replace(_decode(image, at_least), repaired=True)
     except FileNotFoundError as error:
-        link = (
-            f"a link to {os.readlink(str(path))}, which is gone"
-            if os.path.islink(str(path))
-            else "no such file"
-        )
-        raise ImageError(f"{name}: {link}; correct the path or remove it from the data set") from error
+        link = f"a link to {os.readlink(path)}, which is gone" if os.path.islink(path) else "no such file"
+        raise ImageError(f"{path}: {link}; correct the path or remove it from the data set") from error
     except MissingExtraError as error:
-        raise ImageError(f"{name}: HEIC images are read with an extra package: {error}") from error
+        raise ImageError(f"{path}: HEIC images are read with an extra package: {error}") from error
     except UnidentifiedImageError as error:
-        raise ImageError(f"{name}: {_why_unknown(path)}") from error
+        head = Path(path).read_bytes()[:16] if content is None else content[:16]
+        raise ImageError(f"{path}: {_why_unknown(head)}") from error
     except Image.DecompressionBombError as error:
         raise ImageError(
-            f"{name}: too large to decode, more than {MAX_PIXELS / 1e6:.0f} million pixels; scale it down"
+            f"{path}: too large to decode, more than {MAX_PIXELS / 1e6:.0f} million pixels; scale it down"
         ) from error
     except UNREADABLE as error:
         why = " ".join(str(error).split()) or type(error).__name__
-        raise ImageError(f"{name}: cannot be decoded ({why}); replace or remove the file") from error
-
-
-@contextlib.contextmanager
-def _stream(source: str | Path | io.BytesIO) -> Iterator[IO[bytes]]:
-    """The content of a file, or the stream itself from its beginning."""
-    if isinstance(source, io.BytesIO):
-        source.seek(0)
-        yield source
-        return
-    if not stat.S_ISREG(os.stat(source).st_mode):  # to open a named pipe would wait for its writer
-        raise OSError("not a regular file")
-    with open(source, "rb") as stream:
-        yield stream
+        raise ImageError(f"{path}: cannot be decoded ({why}); replace or remove the file") from error
 
 
 def _decode(image: PILImage, at_least: tuple[int, int] | None) -> DecodedImage:
@@ -342,9 +328,7 @@ def _orientation(image: PILImage) -> int:
     return orientation if isinstance(orientation, int) and orientation in UPRIGHT else 1
 
 
-def _why_unknown(source: str | Path | io.BytesIO) -> str:
-    with _stream(source) as stream:
-        head = stream.read(16)
+def _why_unknown(head: bytes) -> str:
     if not head:
         return "the file is empty; replace or remove it"
     if is_image_head(head):

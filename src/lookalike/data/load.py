@@ -1,15 +1,31 @@
 """`load_images`: a data set read, its notes reported, and files that cannot be decoded left out.
 
-The way in for every command that goes on to use the pixels.
+The way in for every command that goes on to use the pixels. Notes and skipped files are warnings of the logger
+"lookalike", which reach standard error unless a program says otherwise.
 """
 
+import logging
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
+from lookalike.config.schema import DataSettings
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.read import read
-from lookalike.data.screen import drop_unreadable
+from lookalike.data.screen import describe_skipped, drop_unreadable
 from lookalike.utils.progress import Progress
+
+LOGGER = logging.getLogger("lookalike")
+
+
+def reading(settings: DataSettings) -> dict[str, Any]:
+    """The arguments of `load_images` that an experiment sets."""
+    return {
+        "layout": settings.layout,
+        "verify": settings.verify,
+        "ignore_labels": settings.ignore_labels,
+        "on_bad_file": settings.on_bad_file,
+    }
 
 
 def load_images(
@@ -28,16 +44,18 @@ def load_images(
         source: a table, or what `read` takes.
         layout, verify, labeled, ignore_labels: see `ReadOptions`.
         on_bad_file: "skip" leaves out files that cannot be decoded and names them, "fail" refuses them.
-        progress: told what reading found, which files were skipped, and how far the check is.
+        progress: told how far the check is.
 
     Raises:
         DataError: the data cannot be read, or a file cannot be decoded and `on_bad_file` is "fail".
     """
-    progress = progress or Progress()
     if isinstance(source, LabeledImages):
         table = source
     else:
         table = read(source, layout=layout, verify=verify, labeled=labeled, ignore_labels=ignore_labels)
+    whole, skipped = drop_unreadable(table, on_bad_file=on_bad_file, progress=progress)
     for note in table.notes:
-        progress.say(f"note: {note}")
-    return drop_unreadable(table, on_bad_file=on_bad_file, progress=progress)[0]
+        LOGGER.warning("note: %s", note)
+    if skipped:
+        LOGGER.warning("skipped: %s", describe_skipped(skipped, len(table)))
+    return whole

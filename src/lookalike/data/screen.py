@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.image_facts import collect_facts
+from lookalike.data.image_facts import ImageFacts, collect_facts
 from lookalike.data.image_io import ImageError
 from lookalike.data.splits import Split
 from lookalike.data.validate import find_copies
@@ -27,7 +27,7 @@ def drop_unreadable(
     """The table without images that cannot be decoded, and path -> reason of each of those.
 
     Decodes every file once; files whose content was decoded before are not decoded again. The skipped files
-    are said to `progress` and are in the table's notes. Classes without images left are removed.
+    are counted in the table's notes. Classes without images left are removed.
 
     Raises:
         ImageError: a file cannot be decoded and `on_bad_file` is "fail".
@@ -35,7 +35,8 @@ def drop_unreadable(
     """
     check_choice("on_bad_file", on_bad_file, ON_BAD_FILE)
     facts = collect_facts([table.file(row) for row in range(len(table))], progress=progress)
-    bad = {table.paths[row]: fact.error for row, fact in enumerate(facts) if fact.error}
+    errors = [fact.error or _box_error(table, row, fact) for row, fact in enumerate(facts)]
+    bad = {path: error for path, error in zip(table.paths, errors, strict=True) if error}
     if not bad:
         return table, {}
     message = describe_skipped(bad, len(table))
@@ -43,10 +44,17 @@ def drop_unreadable(
         raise ImageError(f"{message}; --on-bad-file skip leaves such files out")
     if len(bad) == len(table):
         raise DataError(f"{table.name}: none of the {len(table):,} images can be read: {message}")
-    if progress is not None:
-        progress.say(f"skipped: {message}")
-    left = table.rows([row for row, fact in enumerate(facts) if not fact.error])
+    left = table.rows([row for row, error in enumerate(errors) if not error])
     return replace(left.present(), notes=(*table.notes, f"skipped: {message}")), bad
+
+
+def _box_error(table: LabeledImages, row: int, fact: ImageFacts) -> str:
+    box = table.box(row)
+    if box is None or (box[2] <= fact.width and box[3] <= fact.height):
+        return ""
+    return (
+        f"{table.file(row)}: the box {box} does not lie in the image of {fact.width} x {fact.height} pixels"
+    )
 
 
 def describe_skipped(bad: Mapping[str, str], total: int) -> str:
@@ -67,3 +75,13 @@ def find_test_copies(split: Split, *, progress: Progress | None = None) -> dict[
     )
     copies = find_copies(test, trainval)
     return {split.test.paths[row]: split.trainval.paths[at] for row, at in copies.items()}
+
+
+def describe_copies(copies: Mapping[str, str]) -> str:
+    """One line that counts test images that training also has."""
+    test, other = next(iter(copies.items()))
+    images = "test image is a copy" if len(copies) == 1 else "test images are copies"
+    return (
+        f"{len(copies):,} {images} of training or validation images, such as {test} of {other}: scores are too high; "
+        "result.json also has them without the copies, and `lookalike data check` lists them"
+    )

@@ -65,4 +65,5 @@ def export_pt2(embedder: Embedder, file: Path) -> None:
 
 def _example(embedder: Embedder) -> tuple[Deployed, Tensor]:
     size = embedder.preprocessing.size
-    return Deployed(embedder.cpu()).eval(), torch.zeros(2, 3, size, size, dtype=torch.uint8)
+    model = Deployed(embedder.cpu()).eval().to(memory_format=torch.contiguous_format)
+    return model, torch.zeros(2, 3, size, size, dtype=torch.uint8)

@@ -20,6 +20,8 @@ from lookalike.models.embedder import Embedder
 
 POOLINGS = {"average": "avg", "maximum": "max", "average_plus_maximum": "avgmax", "catavgmax": "catavgmax"}
 """Our poolings under timm's names; timm's avgmax is half of our sum, which the classifier makes up for."""
+TRANSFORMERS = {"fc_norm": False, "pool_include_prefix": False}
+"""Arguments of timm's transformers by which the last norm comes before the pooling, which reads patches only."""
 INSTEAD = "export it with --onnx or --pt2 instead"
 CLOSE = 1e-4
 
@@ -50,7 +52,9 @@ def export_timm(embedder: Embedder, folder: Path, *, description: str = "") -> N
             safe_serialization=True,
         )
         _complete(temporary / "config.json", model, facts, arguments)
-        temporary.chmod(0o755)
+        temporary.chmod(folder.parent.stat().st_mode)
+        weights, mode = temporary / "model.safetensors", (temporary / "config.json").stat().st_mode
+        weights.chmod(mode)  # safetensors makes it readable by its owner only
         shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)
     finally:
@@ -81,8 +85,8 @@ def build_timm(embedder: Embedder) -> tuple[nn.Module, dict[str, Any]]:
     )
     if differing:
         raise ArgumentError(
-            f"timm's '{config.architecture.name}' has other layers around its pooling ({', '.join(differing[:3])}), which "
-            f"this model lacks; {INSTEAD}"
+            f"timm's '{config.architecture.name}' has other layers around its pooling "
+            f"({', '.join(differing[:3])}), which this model lacks; {INSTEAD}"
         )
     model.load_state_dict(tensors)
     _compare(model.eval(), embedder)
@@ -90,14 +94,13 @@ def build_timm(embedder: Embedder) -> tuple[nn.Module, dict[str, Any]]:
 
 
 def _create(embedder: Embedder, dim: int, arguments: dict[str, Any]) -> Any:
-    """The timm model; transformers keep their last norm before the pooling, where they have it untrained."""
+    """The timm model, with random weights."""
     config = embedder.config
     facts = timm.get_pretrained_cfg(config.architecture.name)
     if facts is not None and facts.fixed_input_size and hasattr(embedder.backbone, "set_input_size"):
         arguments["img_size"] = config.preprocessing.size
-    options: dict[str, Any] = {"fc_norm": False}
-    if "fc_norm" in inspect.signature(type(embedder.backbone).__init__).parameters:
-        arguments |= options
+    known = inspect.signature(type(embedder.backbone).__init__).parameters
+    arguments |= {name: value for name, value in TRANSFORMERS.items() if name in known}
     try:
         with torch.random.fork_rng(devices=[]):
             return timm.create_model(config.architecture.name, pretrained=False, num_classes=dim, **arguments)
@@ -170,7 +173,9 @@ def _complete(file: Path, model: Any, facts: dict[str, Any], arguments: dict[str
         if not key.startswith("test_") and key not in ("origin_url", "paper_ids", "paper_name", "notes")
     }
     config["pretrained_cfg"] = kept | facts
-    file.write_text(json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    file.write_text(
+        json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
+    )
 
 
 def _check_folder(folder: Path) -> None:
@@ -184,5 +189,5 @@ def _check_folder(folder: Path) -> None:
         }
         if strangers:
             raise FileError(
-                f"'{folder}' holds other files ({', '.join(sorted(strangers)[:3])}); name a new folder for the timm model"
+                f"'{folder}' holds other files ({', '.join(sorted(strangers)[:3])}); name a new folder"
             )

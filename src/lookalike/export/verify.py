@@ -17,6 +17,7 @@ from lookalike.data.image_io import open_image
 from lookalike.data.transforms import eval_transform
 from lookalike.errors import TrainingError
 from lookalike.export import outside
+from lookalike.export.projector import unit
 from lookalike.models.embedder import Embedder
 
 Kind = Literal["timm", "onnx", "pt2"]
@@ -94,15 +95,17 @@ def compare(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> Agreement
     )
 
 
-def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The rows scaled to unit length."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.maximum(lengths, 1e-12)
-
-
 def _outside(kind: Kind, model: Path, images: Path, out: Path) -> NDArray[np.float32]:
     done = subprocess.run(
-        [sys.executable, "-P", str(Path(outside.__file__)), kind, str(model), str(images), str(out)],
+        [
+            sys.executable,
+            "-P",
+            str(Path(outside.__file__)),
+            kind,
+            str(model.resolve()),
+            str(images),
+            str(out),
+        ],
         capture_output=True,
         text=True,
         check=False,

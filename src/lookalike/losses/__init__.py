@@ -21,9 +21,12 @@ from lookalike.losses.pairs import (
     TripletSemihard,
 )
 from lookalike.losses.pml import AsPML, FromPML
+from lookalike.losses.pml_named import NamedPML
+from lookalike.losses.potential_field import PotentialField
 from lookalike.losses.proxy_anchor import ProxyAnchor
 from lookalike.losses.proxy_gml import ProxyGML
 from lookalike.losses.proxy_nca import ProxyNCA, ProxyNCAPlusPlus
+from lookalike.losses.proxy_synthesis import ProxySynthesis
 from lookalike.losses.sampled import Sampled
 from lookalike.losses.search_range import SearchRange
 from lookalike.losses.soft_triple import SoftTriple
@@ -44,13 +47,16 @@ __all__ = [
     "MetricLoss",
     "MultiSimilarity",
     "NPairs",
+    "NamedPML",
     "NormSoftmax",
     "PairCounts",
+    "PotentialField",
     "ProxyAnchor",
     "ProxyGML",
     "ProxyLoss",
     "ProxyNCA",
     "ProxyNCAPlusPlus",
+    "ProxySynthesis",
     "RankedList",
     "Sampled",
     "SearchRange",

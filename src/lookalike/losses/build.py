@@ -24,6 +24,8 @@ from lookalike.losses.pairs import (
     Triplet,
     TripletSemihard,
 )
+from lookalike.losses.pml_named import NamedPML
+from lookalike.losses.potential_field import PotentialField
 from lookalike.losses.proxy_anchor import ProxyAnchor
 from lookalike.losses.proxy_gml import ProxyGML
 from lookalike.losses.proxy_nca import ProxyNCA, ProxyNCAPlusPlus
@@ -48,6 +50,8 @@ BASE_LOSSES: dict[str, type[MetricLoss]] = {
     "n_pairs": NPairs,
     "lifted_structure": LiftedStructure,
     "ranked_list": RankedList,
+    "potential_field": PotentialField,
+    "pml": NamedPML,
 }
 """The losses that are no wrappers, by name; a new one is a file and a line here."""
 

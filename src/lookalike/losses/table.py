@@ -13,6 +13,7 @@ from lookalike.losses.base import MetricLoss
 from lookalike.losses.build import BASE_LOSSES, class_and_settings
 from lookalike.losses.hierarchical import HierarchicalProxyLoss
 from lookalike.losses.horde import Horde
+from lookalike.losses.proxy_synthesis import ProxySynthesis
 from lookalike.losses.sampled import Sampled
 from lookalike.losses.search_range import SearchRange
 from lookalike.utils.validation import look_up, near_miss
@@ -22,6 +23,7 @@ LOSSES: dict[str, type[MetricLoss]] = {
     "hierarchical": HierarchicalProxyLoss,
     "horde": Horde,
     "sampled": Sampled,
+    "proxy_synthesis": ProxySynthesis,
 }
 """Every loss that an experiment can name: those that are no wrappers, and the wrappers."""
 

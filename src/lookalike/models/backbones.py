@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import timm
@@ -305,8 +306,10 @@ def _saved_arguments(name: str) -> dict[str, Any]:
     if not name.startswith(SOURCES):
         return {}
     source, _, where = name.partition(":")
-    from_hub, from_folder = timm.models.load_model_config_from_hf, timm.models.load_model_config_from_path
-    _, _, arguments = (from_hub if source == "hf-hub" else from_folder)(where)
+    if source == "hf-hub":
+        _, _, arguments = timm.models.load_model_config_from_hf(where)
+    else:
+        arguments = json.loads((Path(where) / "config.json").read_text(encoding="utf-8")).get("model_args")
     return {key: value for key, value in (arguments or {}).items() if _describes_network(key)}
 
 

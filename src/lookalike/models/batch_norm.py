@@ -1,6 +1,6 @@
-"""Batch norm held still, which decides results when a small data set fine-tunes a large network.
+"""Freezing BatchNorm, which decides results when a large network is fine-tuned on a small data set.
 
-`module.train()` wakes every batch norm, so freezing has to be repeated after each such call.
+`module.train()` re-enables BatchNorm updates, so freezing has to be repeated after each such call.
 """
 
 from torch import nn
@@ -13,7 +13,7 @@ def batch_norms(module: nn.Module) -> list[_BatchNorm]:
 
 
 def freeze_batch_norm(module: nn.Module, *, affine_trained: bool) -> int:
-    """Puts every batch norm in eval mode: running statistics are used and no longer move.
+    """Puts every batch norm in evaluation mode: running statistics are used and no longer updated.
 
     Args:
         module: an embedder, backbone or stage; call again after every `module.train()`.
@@ -34,9 +34,9 @@ def freeze_batch_norm(module: nn.Module, *, affine_trained: bool) -> int:
 
 
 def set_batch_norm_momentum(module: nn.Module, momentum: float) -> None:
-    """Sets the share of each new batch in the running statistics (PyTorch's meaning of momentum).
+    """Sets the weight of each new batch in the running statistics (PyTorch's meaning of momentum).
 
-    The BN-Inception of the Proxy-Anchor release uses 0.9, which keeps little but the last batch.
+    The BN-Inception of the Proxy-Anchor release uses 0.9, which keeps little beyond the last batch.
     """
     for norm in batch_norms(module):
         norm.momentum = momentum

@@ -20,12 +20,12 @@ from lookalike.errors import FileError, LookalikeError, first_line
 from lookalike.models import backbones
 from lookalike.models.config import EmbedderConfig
 from lookalike.models.embedder import Embedder
-from lookalike.utils.io import to_json, write_atomically
+from lookalike.utils.io import escape_surrogates, to_json, write_atomically
 
 FORMAT = 2
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 CHECKED_BYTES = 200_000_000
-"""Files up to this size have their fingerprint checked when they are loaded, which takes below a second."""
+"""Files up to this size have their checksum verified when they are loaded, which takes below a second."""
 LARGEST_SIZE = 4096
 _NOT_IN_FINGERPRINT = ("backbone", "weights_origin", "weights_license")
 
@@ -47,6 +47,7 @@ def save_model(
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    tensors = {name: value.detach().cpu().contiguous() for name, value in embedder.state_dict().items()}
     config = {
         "format": FORMAT,
         "embedder": embedder.config.to_dict(),
@@ -54,8 +55,8 @@ def save_model(
         "class_names": list(class_names),
         "extra": extra or {},
     }
-    text = to_json(config, indent=1)
-    tensors = {name: value.detach().cpu().contiguous() for name, value in embedder.state_dict().items()}
+    config["checksum"] = _checksum(config, tensors)
+    text = escape_surrogates(to_json(config, indent=1))
     write_atomically(folder / WEIGHTS, lambda file: save_file(tensors, file, metadata={"config": text}))
     write_atomically(folder / CONFIG, lambda file: file.write_text(text + "\n", encoding="utf-8"))
 
@@ -91,11 +92,11 @@ def load_model(folder: str | Path) -> tuple[Embedder, dict[str, Any]]:
         raise FileError(f"'{file}' was not saved by this package; load it with weights='{file}' instead")
     with torch.random.fork_rng(devices=[]):
         embedder = Embedder(backbones.create(settings.architecture, settings.preprocessing.size), settings)
-    embedder.load_state_dict(tensors)
-    if file.stat().st_size <= CHECKED_BYTES and fingerprint(embedder) != config["fingerprint"]:
+    if file.stat().st_size <= CHECKED_BYTES and _checksum(config, tensors) != config.get("checksum"):
         raise FileError(
-            f"'{file}' is damaged: its weights are not those that were saved (the fingerprint differs); copy it again"
+            f"'{file}' is damaged: its content is not what was saved (the checksum differs); copy it again"
         )
+    embedder.load_state_dict(tensors)
     return embedder.eval(), config
 
 
@@ -141,14 +142,26 @@ def fingerprint(embedder: Embedder) -> str:
     The same on every device, in every memory format, and after saving and loading. Counters of batch norm, and the
     name and origin of the backbone, are left out.
     """
-    digest = hashlib.sha256()
-    settings = embedder.config.to_dict()
-    for key in _NOT_IN_FINGERPRINT:
-        del settings[key]
-    digest.update(json.dumps(settings, sort_keys=True).encode())
-    for name, value in sorted(embedder.state_dict().items()):
-        if not name.endswith("num_batches_tracked"):
-            digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-            data = value.detach().cpu().contiguous()
-            digest.update(data.flatten().view(torch.uint8).numpy().tobytes())
+    settings = {
+        key: value for key, value in embedder.config.to_dict().items() if key not in _NOT_IN_FINGERPRINT
+    }
+    weights = {
+        name: value
+        for name, value in embedder.state_dict().items()
+        if not name.endswith("num_batches_tracked")
+    }
+    return _digest(settings, weights)
+
+
+def _checksum(config: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+    """SHA-256 (hex) of everything in a file but the checksum itself."""
+    return _digest({key: value for key, value in config.items() if key != "checksum"}, tensors)
+
+
+def _digest(values: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
+    for name, value in sorted(tensors.items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        data = value.detach().cpu().contiguous()
+        digest.update(data.flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

@@ -9,6 +9,7 @@ images per second, with the same numbers up to float32 rounding.
 """
 
 import copy
+from collections import Counter
 from typing import Any, TypeVar
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils import fuse_conv_bn_eval
 
+from lookalike.models.embedder import Embedder
 from lookalike.models.trace import Trace, on_meta, trace
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -26,8 +28,8 @@ def fuse_for_inference(network: Network) -> Network:
 
     `network` is an embedder or a `FrozenPart`; it stays as it is.
 
-    A batch norm is folded if, in a trace of the network, its only call reads
-    exactly what the only call of a convolution returned.
+    A batch norm is folded if, in a trace of the network, each of its calls reads
+    exactly what a call of one convolution returned, and nothing else follows that convolution.
     """
     fast: Any = copy.deepcopy(network).eval()
     size = fast.preprocessing.size
@@ -42,25 +44,32 @@ def fuse_for_inference(network: Network) -> Network:
 
 
 def foldable(network: nn.Module, found: Trace) -> list[tuple[str, str]]:
-    """Paths of every convolution and of the batch norm that directly follows it."""
-    times_called: dict[str, int] = {}
+    """Paths of every convolution and of the batch norm that directly follows it, at each of its calls."""
+    calls = Counter(call.path for call in found.calls)
+    read_by: dict[str, list[str]] = {}
     for call in found.calls:
-        times_called[call.path] = times_called.get(call.path, 0) + 1
+        if isinstance(network.get_submodule(call.path), _BatchNorm):
+            before = found.innermost_producer(call)
+            if before is not None:
+                read_by.setdefault(before.path, []).append(call.path)
     pairs = []
-    for call in found.calls:
-        norm = network.get_submodule(call.path)
-        if not isinstance(norm, _BatchNorm) or norm.running_mean is None or times_called[call.path] > 1:
-            continue
-        before = found.innermost_producer(call)
-        if before is None or times_called[before.path] > 1:
-            continue
-        convolution = network.get_submodule(before.path)
-        if isinstance(convolution, nn.Conv2d) and convolution.out_channels == norm.num_features:
-            pairs.append((before.path, call.path))
+    for path, readers in read_by.items():
+        convolution, norm = network.get_submodule(path), network.get_submodule(readers[0])
+        if (
+            isinstance(convolution, nn.Conv2d)
+            and isinstance(norm, _BatchNorm)
+            and norm.running_mean is not None
+            and len(set(readers)) == 1
+            and len(readers) == calls[path] == calls[readers[0]]
+        ):
+            pairs.append((path, readers[0]))
     return pairs
 
 
 def _call(network: nn.Module, images: Tensor) -> Tensor:
+    """One pass over the network: an embedder of two views would call each module twice."""
+    if isinstance(network, Embedder):
+        return network.embed_maps(network.feature_maps(images))
     result: Tensor = network(images)
     return result
 

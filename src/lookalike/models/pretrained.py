@@ -151,12 +151,13 @@ def _from_hub(name: str) -> nn.Module:
     try:
         return backbones.create_pretrained(name)
     except (OSError, RuntimeError, ValueError, KeyError) as error:
-        reason = "HF_HUB_OFFLINE is set" if _offline() else first_line(error).strip()[:160]
+        reason = "HF_HUB_OFFLINE is set" if hub_is_offline() else first_line(error).strip()[:160]
         where = "read" if name.startswith("local-dir:") else "fetched from the hub"
         raise FileError(f"weights of '{name}' could not be {where} ({reason}); {works_offline()}") from error
 
 
-def _offline() -> bool:
+def hub_is_offline() -> bool:
+    """Whether the user has forbidden the hub's network with HF_HUB_OFFLINE."""
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 

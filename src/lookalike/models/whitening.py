@@ -1,9 +1,9 @@
-"""Closed-form projections: a start worth training from, and a finish for trained features.
+"""Projections computed in closed form, for the start of training and for trained features.
 
-Images of one class differ along directions that say nothing about the class (pose, light, background).
-Whitening by the within-class covariance shrinks exactly those; its principal directions afterwards are
-the ones along which unseen classes differ too. Shrinkage keeps directions that the training classes
-hardly vary along from being blown up.
+Images of one class differ along directions that do not tell classes apart (pose, light, background). Whitening by
+the within-class covariance shrinks exactly those; the principal directions of what remains are those along which
+classes differ, unseen ones too. Shrinkage keeps directions that the training classes hardly vary along from being
+blown up.
 
 Legend: N images, F features, D embedding, C classes. Everything inside is float64 on the CPU; results
 are float32. A projection here is `weight @ u + bias`, to be compared by cosine.
@@ -40,17 +40,17 @@ def whitened(
         labels_N: their classes, (N,) integers.
         dim: width D of the embedding.
         shrinkage: strength of the ridge, in units of the mean within-class variance; above 0.
-        block_size: rows handled at once.
+        block_size: rows per block.
 
     Raises:
-        ArgumentError: shapes or values that cannot be meant, no class with two different images, or more
+        ArgumentError: invalid shapes or values, no class with two different images, or more
             directions than the features span.
     """
     _check(features_NF, dim, block_size)
     check_at_least("shrinkage", shrinkage, 1e-12)
     if labels_N.shape != features_NF.shape[:1]:
         raise ArgumentError(
-            f"labels have shape {tuple(labels_N.shape)}; expected ({len(features_NF)},), one an image"
+            f"labels have shape {tuple(labels_N.shape)}; expected ({len(features_NF)},), one per image"
         )
     width = features_NF.shape[1]
     if len(features_NF) < width:  # the same in fewer dimensions: nothing varies outside the span of the rows
@@ -72,7 +72,7 @@ def _whitened(
     if trace <= 1e-14 * float(means_CF.square().sum() + 1e-300):
         raise ArgumentError(
             f"no class among {len(counts_C)} has two different images, so there is nothing to whiten "
-            "within classes; start from 'pca' instead"
+            "within classes; use 'pca' instead"
         )
     between_CF = (means_CF - mean_F) * (counts_C / len(features_NF)).sqrt()[:, None]
     total_FF = within_FF + between_CF.T @ between_CF
@@ -111,8 +111,8 @@ def random(features: int, dim: int, generator: torch.Generator, *, init: str = "
         features: width of the pooled vector.
         dim: width of the embedding.
         generator: the only source of randomness.
-        init: "uniform", weight and bias in +-1/sqrt(features), torch's own for a linear layer; or "kaiming",
-            normal with standard deviation sqrt(2 / dim) (fan-out) and no bias, as Proxy-Anchor's code has it.
+        init: "uniform", weight and bias in +-1/sqrt(features), as torch initializes a linear layer; or "kaiming",
+            normal with standard deviation sqrt(2 / dim) (fan-out) and no bias, as in Proxy-Anchor's code.
     """
     if init == "uniform":
         bound = features**-0.5
@@ -122,13 +122,6 @@ def random(features: int, dim: int, generator: torch.Generator, *, init: str = "
         weight = torch.randn(dim, features, generator=generator) * (2 / dim) ** 0.5
         return Linear(weight, torch.zeros(dim))
     raise ArgumentError(f"init is '{init}' (one of: uniform, kaiming)")
-
-
-def composed(first: Linear, second: Linear) -> Linear:
-    """One projection that does `first`, then `second`: folds a finish on embeddings into the layer."""
-    weight = second.weight.double() @ first.weight.double()
-    bias = second.weight.double() @ first.bias.double() + second.bias.double()
-    return Linear(weight.float(), bias.float())
 
 
 def _span(features_NF: Tensor) -> tuple[Tensor, Tensor]:

@@ -40,7 +40,7 @@ def write_report(run: Path | str, done: FitResult, *, threshold: float | None = 
         "report.html",
         title=f"{data['name']}: {result['loss']}, {result['mode']}",
         headline=_headline(result),
-        advice=result.get("advice") or [],
+        advice=result.get("in_words") or [],
         facts=f"Selected by {selected['by']}: {selected['what']}, epoch {selected['epoch']} of "
         f"{selected['epochs_trained']}. {result['seconds']['total']:.0f} seconds in total.",
         table=_table(folder, result),

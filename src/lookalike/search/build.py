@@ -6,7 +6,7 @@ few seconds, so an interrupted run goes on where it was. Memory does not grow wi
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,15 +17,17 @@ from lookalike.data.dataloader import in_threads
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_bytes import read_image
 from lookalike.data.read import read
+from lookalike.data.screen import ON_BAD_FILE
 from lookalike.errors import ArgumentError, DataError
 from lookalike.models.checkpoint import load_model, save_model
 from lookalike.models.embedder import Embedder
-from lookalike.search.catalog import IndexedFile, StoredFile
+from lookalike.search.calibrate import stored_threshold
+from lookalike.search.catalog import IndexedFile, StoredFile, box_of, with_box
 from lookalike.search.columns import TableColumns, read_columns
 from lookalike.search.encoder import BATCH, ImageEncoder
 from lookalike.search.engines import Floats
 from lookalike.search.facts import INDEX
-from lookalike.search.index import ImageIndex
+from lookalike.search.index import ImageIndex, stored_uri
 from lookalike.search.roots import Placement, place
 from lookalike.utils.progress import Phase, Progress
 from lookalike.utils.validation import check_choice
@@ -36,7 +38,6 @@ COMMIT_SECONDS = 2.0
 _LOOKED_UP = 4096
 _READ_AHEAD = 4 * BATCH
 _NAMED = 10
-ON_BAD_FILE = ("skip", "fail")
 
 
 @dataclass
@@ -84,7 +85,7 @@ class IndexReport:
             lines.append(f"... and {len(self.bad) - _NAMED} more")
         if self.missing:
             lines.append(f"{self.missing} files are not there now; their entries stay (--prune removes them)")
-        return "\n".join(lines)
+        return "\n".join(lines).encode("utf-8", "replace").decode("utf-8")  # names need not be UTF-8
 
 
 def build_index(
@@ -95,6 +96,7 @@ def build_index(
     engine: str | None = None,
     uri: str | None = None,
     prune: bool = False,
+    ignore_labels: Collection[str] = (),
     on_bad_file: str = "skip",
     device: str = "auto",
     progress: Progress | None = None,
@@ -108,6 +110,7 @@ def build_index(
         engine: of `search.ENGINES`, for a new index; None: exact.
         uri: of the engine's server or file, for a new index.
         prune: also remove entries below the images' folder whose files are gone or no longer listed.
+        ignore_labels: labels of table rows that are left out.
         on_bad_file: "skip" names broken images and goes on, "fail" stops at the first.
         device: "auto", "cpu", "cuda" or "mps".
         progress: told about the embedding.
@@ -120,7 +123,7 @@ def build_index(
     check_choice("on_bad_file", on_bad_file, ON_BAD_FILE)
     embedder, config = load_model(run)
     encoder = ImageEncoder.of(embedder, device)
-    table = read(images, labeled=False)
+    table = read(images, labeled=False, verify=False, ignore_labels=ignore_labels)
     columns = read_columns(images, table)
     out = Path(out)
     with _opened(out, run, encoder, embedder, config["class_names"], engine, uri) as index:
@@ -131,7 +134,11 @@ def build_index(
                 update.prune()
         finally:
             update.finish()
+        update.report.notes += [note for note in table.notes if "columns that are not used" not in note]
         index.engine.save()
+        threshold = stored_threshold(run, encoder.fingerprint)
+        if threshold is not None and threshold != index.facts.threshold:
+            index.set_facts(threshold=threshold)
         update.report.images = len(index)
     return update.report
 
@@ -159,7 +166,7 @@ def _opened(
                 f"index '{out}' was built by model {facts.fingerprint[:12]}, '{run}' holds "
                 f"{encoder.fingerprint[:12]}; give another --out, or remove the folder to build it again"
             )
-        if engine not in (None, facts.engine) or uri not in (None, facts.uri):
+        if engine not in (None, facts.engine) or stored_uri(uri) not in (None, facts.uri):
             raise ArgumentError(
                 f"index '{out}' uses engine '{facts.engine}'{f' at {facts.uri}' if facts.uri else ''}; give another "
                 "--out for another engine"
@@ -239,35 +246,40 @@ class _Update:
     def prune(self) -> None:
         """Removes entries below the table's folder whose files are gone or not listed."""
         index, prefix = self._index, self._placement.prefix
-        listed = {prefix + path for path in self._table.paths}
+        listed = {self._path(row) for row in range(len(self._table))}
         root = index.catalog.roots()[self._placement.root]
         gone = [
             path
             for path in index.catalog.paths(self._placement.root)
-            if path.startswith(prefix) and (path not in listed or not (root / path).exists())
+            if path.startswith(prefix) and (path not in listed or not (root / box_of(path)[0]).exists())
         ]
         with index.catalog.transaction():
             index.catalog.delete_files(self._placement.root, gone)
         self.report.removed += len(gone)
         self.report.missing = 0
 
+    def _path(self, row: int) -> str:
+        """Of an image, as the catalog has it."""
+        return with_box(self._placement.prefix + self._table.paths[row], self._table.box(row))
+
     def _facts(self, row: int) -> IndexedFile | None:
         """A file as it is now, or None if it is not there."""
-        table, placement = self._table, self._placement
+        table = self._table
         label = table.class_names[table.labels[row]]
         values = self._columns.row(row)
-        path = placement.prefix + table.paths[row]
         try:
             facts = table.file(row).stat()
         except OSError:
             return None
-        return IndexedFile(path, "" if label == "." else label, facts.st_size, facts.st_mtime_ns, values)
+        return IndexedFile(
+            self._path(row), "" if label == "." else label, facts.st_size, facts.st_mtime_ns, values
+        )
 
     def _changed(self, rows: range) -> list[IndexedFile]:
         """The files that have to be opened; labels of the others are brought up to date."""
         index, root = self._index, self._placement.root
         now = [self._facts(row) for row in rows]
-        known = index.catalog.files(root, [self._placement.prefix + self._table.paths[row] for row in rows])
+        known = index.catalog.files(root, [self._path(row) for row in rows])
         todo: list[IndexedFile] = []
         relabeled: list[tuple[int, IndexedFile]] = []
         for file in now:
@@ -302,13 +314,14 @@ class _Update:
 
         def open_file(number: int) -> _Read:
             file = files[number]
+            path, box = box_of(file.path)
             try:
-                digest, image = read_image(root / file.path)
+                digest, image = read_image(root / path, box=box)
                 return _Read(file, digest, self._encoder.prepare(image))
             except DataError as error:
                 return _Read(file, error=str(error), decoded=False)
             except OSError as error:
-                return _Read(file, error=f"{root / file.path}: cannot be read ({error.strerror})")
+                return _Read(file, error=f"{root / path}: cannot be read ({error.strerror})")
 
         return in_threads(open_file, range(len(files)))
 

@@ -8,6 +8,7 @@ the label and columns of the user's table. Identical files share an item. Reader
 
 import contextlib
 import os
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from lookalike.search.engines.base import Ints
 from lookalike.search.where import Column, Kind, Value, Where, parse_where
 
 CATALOG = "catalog.sqlite"
+_BOX = re.compile(r"#box=(\d+,\d+,\d+,\d+)\Z")
 _AT_ONCE = 500  # parameters per statement; SQLite's own limit is 32,766
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -38,7 +40,7 @@ INSERT INTO meta VALUES ('next_id', 1), ('version', 0);
 
 @dataclass(frozen=True)
 class IndexedFile:
-    """A file of the index.
+    """A file of the index, or a part of one: its path then ends in `#box=left,top,right,bottom`.
 
     `size` (bytes) and `modified` (nanoseconds) tell whether it changed since; -1 where there is no file.
     `values` are the columns of the user's table.
@@ -49,6 +51,19 @@ class IndexedFile:
     size: int = -1
     modified: int = -1
     values: Mapping[str, Value | None] = field(default_factory=dict)
+
+
+def box_of(path: str) -> tuple[str, tuple[int, ...] | None]:
+    """The path of a file, and the box of the part that an indexed path means; None for the whole."""
+    match = _BOX.search(path)
+    if match is None:
+        return path, None
+    return path[: match.start()], tuple(int(number) for number in match[1].split(","))
+
+
+def with_box(path: str, box: Sequence[int] | None) -> str:
+    """The indexed path of a file's part; the inverse of `box_of`."""
+    return path if box is None else f"{path}#box={','.join(map(str, box))}"
 
 
 @dataclass(frozen=True)
@@ -232,10 +247,10 @@ class Catalog:
                     root,
                     _stored(f.path),
                     item,
-                    f.label,
+                    _stored(f.label),
                     f.size,
                     f.modified,
-                    *(f.values.get(name) for name in names),
+                    *(_stored(v) if isinstance(v := f.values.get(name), str) else v for name in names),
                 )
                 for item, f in zip(items, files, strict=True)
             ),
@@ -284,7 +299,7 @@ class Catalog:
     def labels(self) -> list[str]:
         """Every label, sorted."""
         return [
-            str(label) for (label,) in self._db.execute("SELECT DISTINCT label FROM files ORDER BY label")
+            _text(label) for (label,) in self._db.execute("SELECT DISTINCT label FROM files ORDER BY label")
         ]
 
     def page(self, where: Where | None, after: int, count: int) -> list[int]:
@@ -306,7 +321,7 @@ class Catalog:
         names, roots = list(self._columns()), self.roots()
         for root, path, item, label, size, modified, *values in rows:
             known = {name: value for name, value in zip(names, values, strict=True) if value is not None}
-            yield StoredFile(roots[root], item, IndexedFile(_text(path), label, size, modified, known))
+            yield StoredFile(roots[root], item, IndexedFile(_text(path), _text(label), size, modified, known))
 
     def _in(self, sql: str, values: Sequence[Any], *before: Any) -> Iterator[tuple[Any, ...]]:
         """The rows of `sql`, whose `(?)` stands for all of `values`, a part at a time."""
@@ -333,7 +348,7 @@ def _ints(rows: Iterable[tuple[Any, ...]]) -> Ints:
 
 
 def _stored(path: str) -> str | bytes:
-    """A path as SQLite takes it: names that are not UTF-8 are kept as bytes."""
+    """A path or label as SQLite takes it: names that are not UTF-8 are kept as bytes."""
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:

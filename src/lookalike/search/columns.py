@@ -1,14 +1,15 @@
 """Columns of the user's table that become filters of the index: everything beside path and label."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.readers.frames import Column, is_table, read_frame
-from lookalike.data.readers.tables import PATH_COLUMNS
+from lookalike.data.readers.frames import is_table, read_frame
 from lookalike.search.where import Kind, Value
+
+_OWN = ("path", "file_name", "label")
 
 
 @dataclass(frozen=True)
@@ -38,15 +39,15 @@ def read_columns(source: str | Path, table: LabeledImages) -> TableColumns:
     if path.is_file() and is_table(path):
         frame = read_frame(path)
         if len(frame) == len(table):
-            for name, column in frame.columns.items():
-                if name not in (*PATH_COLUMNS, "label", *kinds):
-                    kinds[name], columns[name] = _typed(column)
+            for name, texts in frame.columns.items():
+                if name.casefold() not in (*_OWN, *kinds):
+                    kinds[name], columns[name] = _typed(texts)
     return TableColumns(kinds, columns)
 
 
-def _typed(column: Column) -> tuple[Kind, list[Value | None]]:
+def _typed(texts: Sequence[str | None]) -> tuple[Kind, list[Value | None]]:
     """Numbers where every value is one, else text."""
-    values = [None if value is None or not value.strip() else value.strip() for value in column]
+    values = [text.strip() if text and text.strip() else None for text in texts]
     numbers: list[Value | None] = []
     for value in values:
         try:

@@ -19,6 +19,11 @@ from lookalike.search.engines import Floats
 from lookalike.search.index import ImageIndex, Match
 
 
+def readable(path: str) -> str:
+    """A path for output: bytes of names that are not UTF-8 become question marks."""
+    return path.encode("utf-8", "replace").decode("utf-8")
+
+
 @dataclass(frozen=True)
 class SearchOptions:
     """How to search; the command line, the page and the REST API share it.
@@ -61,12 +66,12 @@ class Hit:
         """Plain values for JSON."""
         return {
             "id": self.id,
-            "path": self.path,
+            "path": readable(self.path),
             "label": self.label,
             "similarity": round(self.similarity, 6),
             "same_class": self.same_class,
             "missing": self.missing,
-            "copies": list(self.copies),
+            "copies": [readable(path) for path in self.copies],
             "columns": self.values,
         }
 
@@ -88,9 +93,9 @@ class QueryHits:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         if self.error:
-            return {"query": self.query, "error": self.error}
+            return {"query": readable(self.query), "error": readable(self.error)}
         return {
-            "query": self.query,
+            "query": readable(self.query),
             "unknown": self.unknown,
             "threshold": self.threshold,
             "hits": [hit.to_dict() for hit in self.hits],

@@ -25,7 +25,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from lookalike.errors import ArgumentError, FileError
-from lookalike.search.catalog import Catalog, IndexedFile, StoredFile
+from lookalike.search.catalog import Catalog, IndexedFile, StoredFile, box_of
 from lookalike.search.engines import ENGINES, Engine, EngineLocation, Floats, Ints
 from lookalike.search.facts import INDEX, IndexFacts, read_facts, write_facts
 from lookalike.search.where import Value, Where
@@ -56,7 +56,7 @@ class Match:
     @property
     def file(self) -> Path:
         """Where the image lay when it was indexed."""
-        return self.root / self.path
+        return self.root / box_of(self.path)[0]
 
 
 class ImageIndex:
@@ -74,7 +74,7 @@ class ImageIndex:
         self.engine = engine
         self._lock = lock
         self._seen = (catalog.version(), facts)
-        self._turn = threading.RLock()
+        self.turn = threading.RLock()
 
     @classmethod
     def create(
@@ -102,6 +102,7 @@ class ImageIndex:
                 else "keeps its vectors in the index folder: no --uri"
             )
             raise ArgumentError(f"search engine '{engine}' {needs}")
+        uri = stored_uri(uri)
         if entry.package:
             optional_import(entry.package, entry.extra)
         if folder.exists() and not folder.is_dir():
@@ -145,7 +146,7 @@ class ImageIndex:
 
     def close(self) -> None:
         """Closes the index, and releases its lock."""
-        with self._turn:
+        with self.turn:
             self.engine.close()
             self.catalog.close()
             if self._lock is not None:
@@ -161,12 +162,12 @@ class ImageIndex:
 
     def __len__(self) -> int:
         """Images; identical files are one image."""
-        with self._turn:
+        with self.turn:
             return self.catalog.count()
 
     def refresh(self) -> bool:
         """Takes over what another process changed since; returns whether anything did."""
-        with self._turn:
+        with self.turn:
             now = (self.catalog.version(), read_facts(self.folder))
             if now == self._seen:
                 return False
@@ -204,7 +205,7 @@ class ImageIndex:
             raise ArgumentError(f"{len(files)} files, {len(digests)} digests and {len(units)} embeddings")
         if not files:
             return
-        with self._turn:
+        with self.turn:
             ids = self.catalog.reserve(len(files))
             self.engine.add(ids, units)
             with self.catalog.transaction():
@@ -213,7 +214,7 @@ class ImageIndex:
 
     def remove_unused(self) -> int:
         """Removes the images that no file holds any more, and returns how many."""
-        with self._turn:
+        with self.turn:
             with self.catalog.transaction():
                 gone = self.catalog.delete_items_without_files()
             if len(gone):
@@ -226,12 +227,12 @@ class ImageIndex:
         Raises:
             ArgumentError: an id that is not in the index.
         """
-        with self._turn:
+        with self.turn:
             return self.engine.vectors(np.asarray(ids, dtype=np.int64))
 
     def files(self, ids: Sequence[int]) -> dict[int, list[StoredFile]]:
         """The files of each of these images, as far as they are in the index."""
-        with self._turn:
+        with self.turn:
             return self.catalog.files_of(ids)
 
     def search(
@@ -265,7 +266,7 @@ class ImageIndex:
             check_between("collapse", collapse, -1, 1)
         units = self.units(queries, fingerprint)
         absent = list(leave_out) if leave_out is not None else [None] * len(units)
-        with self._turn:
+        with self.turn:
             condition = self.catalog.where(where)
             allowed = None if condition is None else self.catalog.matching(condition)
             wanted = k + any(item is not None for item in absent)
@@ -340,7 +341,7 @@ class ImageIndex:
 
     def where(self, text: str | None) -> Where | None:
         """A parsed filter; raises as `search` does."""
-        with self._turn:
+        with self.turn:
             return self.catalog.where(text)
 
     def _reconcile(self) -> None:
@@ -355,6 +356,11 @@ class ImageIndex:
         if len(lost):
             with self.catalog.transaction():
                 self.catalog.delete_items(lost.tolist())
+
+
+def stored_uri(uri: str | None) -> str | None:
+    """A URI as the index keeps it: files by their absolute path, so that it can be opened from anywhere."""
+    return uri if uri is None or "://" in uri else str(Path(uri).absolute())
 
 
 def _match(files: Sequence[StoredFile], similarity: float) -> Match:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lookalike.search.catalog import Catalog
+from lookalike.search.catalog import Catalog, box_of
 
 _SAMPLE = 200
 _ENOUGH = 0.5
@@ -66,9 +66,9 @@ def _holds_files_of(catalog: Catalog, root: int, folder: Path, paths: frozenset[
     files = catalog.sample_files(root, _SAMPLE)
     there = 0
     for stored in files:
-        if stored.file.path in paths:
+        if box_of(stored.file.path)[0] in paths:
             try:
-                there += (folder / stored.file.path).stat().st_size == stored.file.size
+                there += (folder / box_of(stored.file.path)[0]).stat().st_size == stored.file.size
             except OSError:
                 continue
     return bool(files) and there >= _ENOUGH * len(files)

@@ -86,4 +86,6 @@ def _save_array(file: Path, array: NDArray[np.float32]) -> None:
 
 
 def _json(content: dict[str, Any]) -> Callable[[Path], object]:
-    return lambda file: file.write_text(json.dumps(content, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+    return lambda file: file.write_text(
+        json.dumps(content, ensure_ascii=False, allow_nan=False), encoding="utf-8"
+    )

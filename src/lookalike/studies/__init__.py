@@ -3,12 +3,12 @@
 A new study is a file with a tuple `STUDIES`, named here.
 """
 
-from lookalike.studies import hpl, proxy_anchor, proxy_gml, proxynca_pp
+from lookalike.studies import hpl, other_losses, proxy_anchor, proxy_gml, proxynca_pp
 from lookalike.studies.published import Number, PrintedRow, PrintedTable
 from lookalike.studies.study import Figure, Recipe, Row, Study
 from lookalike.utils.validation import look_up
 
-PAPERS = (proxynca_pp, proxy_anchor, proxy_gml, hpl)
+PAPERS = (proxynca_pp, proxy_anchor, proxy_gml, hpl, other_losses)
 STUDIES: dict[str, Study] = {study.id: study for paper in PAPERS for study in paper.STUDIES}
 """Every study by its id, `paper/name`, in the order of the papers."""
 

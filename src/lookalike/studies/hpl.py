@@ -82,7 +82,7 @@ def _groups(number: int, dataset: str, learned: tuple[int, ...], given: str, lev
         note=T_IS_OURS
         if level is None
         else f"{T_IS_OURS}. Year and split of iNaturalist are not stated; which "
-        "rank the 48 groups are neither: the row takes the taxonomic class; a run's tree.json lists the groups that it found",
+        "rank the 48 groups are neither: the row takes the taxonomic class, and a run lists its groups in tree.json",
     )
 
 

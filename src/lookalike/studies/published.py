@@ -17,6 +17,7 @@ SOURCES = {
     "S": "the paper, its supplement or its author response",
     "P": "the authors' poster and slides",
     "C": "the authors' released code or its README",
+    "2": "restatements of the paper by others",
 }
 """What the tags of published numbers mean."""
 

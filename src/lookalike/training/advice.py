@@ -1,6 +1,5 @@
 """How good a result is and what to do next, in plain words: a pure function of a run's numbers."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 FEW_IMAGES = 10
@@ -13,15 +12,15 @@ class RunFacts:
     """What the advice depends on; metrics from 0 to 1.
 
     Attributes:
-        curve: the validation metric after each epoch, the start first.
-        best_epoch: the epoch whose weights were kept; 0 where the start was.
+        epochs: how many were trained.
+        best_epoch: the one that was best on the validation classes; 0 where the start was.
         classes, images: of training.
         image_size, backbone_size: the input's side, and the side that the backbone was trained at; pixels.
     """
 
     recall_at_1: float
     start_recall_at_1: float
-    curve: Sequence[float]
+    epochs: int
     best_epoch: int
     classes: int
     images: int
@@ -44,14 +43,13 @@ def _how_good(facts: RunFacts) -> str:
 
 
 def _what_training_did(facts: RunFacts) -> list[str]:
-    epochs = len(facts.curve) - 1
-    if epochs == 0:
+    if facts.epochs == 0:
         return []
     if facts.best_epoch == 0:
         return ["Training did not beat the untrained start on the validation classes, so the start was kept."]
     if _falls(facts):
         return [
-            f"The validation classes were best after epoch {facts.best_epoch} of {epochs} and got worse after it."
+            f"The validation classes were best after epoch {facts.best_epoch} of {facts.epochs} and got worse after it."
         ]
     return []
 
@@ -65,7 +63,7 @@ def _what_next(facts: RunFacts) -> str:
         )
     if facts.image_size < facts.backbone_size:
         steps.append(f"show larger images (data.image_size={facts.backbone_size})")
-    if len(facts.curve) == 1:
+    if facts.epochs == 0:
         steps.append("train (train.epochs, or --minutes)")
     elif facts.best_epoch and not _falls(facts):
         steps.append("train for longer (--minutes, or train.epochs): the last epoch was the best")
@@ -80,4 +78,4 @@ def _what_next(facts: RunFacts) -> str:
 
 def _falls(facts: RunFacts) -> bool:
     """Whether epochs after the best one were trained, so that more of them would not help."""
-    return facts.best_epoch < len(facts.curve) - 1
+    return facts.best_epoch < facts.epochs

@@ -1,8 +1,9 @@
 """A time budget: from measured seconds per image and the number of images to settings that fit into the minutes.
 
-Settings form a ladder from quick to good. Each rung costs more than the one before it and was measured to be better
-(docs/explanation/what_was_tried.md), so the plan is the last rung whose estimate fits. Everything here is
-arithmetic; `costs` measures.
+Settings form a ladder from quick to good: nothing trained, then small images for few epochs, then larger ones, then
+more epochs. The plan is the last rung whose estimate fits. That larger images are better is measured; that more than
+six epochs of mode partial are is not (docs/explanation/what_was_tried.md). Everything here is arithmetic; `costs`
+measures.
 """
 
 from collections.abc import Sequence
@@ -82,13 +83,21 @@ class Plan:
         return sum(self.seconds.values()) / 60
 
 
-def ladder(mode: Mode, *, backbone_size: int, short_side: int) -> list[Rung]:
+def ladder(mode: Mode, *, backbone_size: int, short_side: int, patch: int = 1) -> list[Rung]:
     """The rungs of a mode from quick to good: first larger images, then more epochs.
 
     A network does best near the size that it was trained at, and enlarging images more than twice gains nothing.
+
+    Args:
+        patch: sizes are multiples of it, and of 32 where it divides 32.
     """
-    most = min(backbone_size, max(32, round(2 * short_side / 32) * 32))
-    sizes = sorted({min(most, max(32, round(backbone_size * share / 7 / 32) * 32)) for share in (4, 5, 6, 7)})
+    grid = 32 if 32 % patch == 0 else patch
+
+    def rounded(side: float) -> int:
+        return max(grid, round(side / grid) * grid)
+
+    most = min(backbone_size, rounded(2 * short_side))
+    sizes = sorted({min(most, rounded(backbone_size * share / 7)) for share in (4, 5, 6, 7)})
     untrained = [Rung("frozen", size, 0) for size in sizes]
     if mode == "frozen":
         return untrained

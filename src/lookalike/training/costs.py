@@ -35,7 +35,7 @@ def measure_costs(
     """Seconds per image with the network of `experiment`, at two input sizes."""
     model = experiment.model
     embedder = build_embedder(
-        model.backbone, weights="none", pooling=model.pooling, embedding_dim=WIDTH, size=max(sizes)
+        model.backbone, weights=model.weights, pooling=model.pooling, embedding_dim=WIDTH, size=max(sizes)
     ).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     frozen_stages = 0
     if mode == "partial":
@@ -53,18 +53,14 @@ def _at_size(
 ) -> tuple[float, float, float]:
     """Seconds per image of the first stages, of the others forward, and of the others with a backward."""
     images = torch.randint(0, 256, (IMAGES, 3, size, size), dtype=torch.uint8, device=device)
-    fast = fuse_for_inference(embedder)
+    fused = TrainablePart(fuse_for_inference(embedder), mode, frozen_stages)
+    frozen, inputs, first = 0.0, images, None
+    if mode != "finetune":
+        first = TrainablePart(embedder, mode, frozen_stages).frozen_part().for_inference()
     with torch.inference_mode():
-        if mode == "finetune":
-            frozen, inputs = 0.0, images
-        else:
-            cut = frozen_stages if mode == "partial" else len(fast.stages or [])
-            first = fast.frozen_part(cut) if fast.stages else fast.feature_maps
+        if first is not None:
             frozen, inputs = _seconds(lambda: first(images), device), first(images)
-        part = TrainablePart(fast, "finetune" if mode == "finetune" else "partial", frozen_stages)
-        forward = 0.0 if mode == "frozen" else _seconds(lambda: part.embed(inputs), device)
-    if mode == "frozen":
-        return frozen / IMAGES, 0.0, 0.0
+        forward = _seconds(lambda: fused.embed(inputs), device)
     trained = TrainablePart(embedder.train(), mode, frozen_stages)
     freeze_batch_norm(embedder, affine_trained=True)
     inputs = inputs.clone()  # out of inference mode

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.read import read
+from lookalike.data.load import load_images, reading
 from lookalike.embedding import embed
 from lookalike.errors import DataError
 from lookalike.evaluation import RetrievalResult, evaluate
@@ -39,9 +39,12 @@ def evaluate_run(
     folder: RunDir,
     data: str | None = None,
     *,
+    layout: str | None = None,
+    verify: bool = True,
+    ignore_labels: Collection[str] = (),
+    on_bad_file: str = "skip",
     device: str = "auto",
     progress: Progress | None = None,
-    ignore_labels: Collection[str] = (),
     **options: Any,
 ) -> RetrievalResult:
     """Scores a run's model.
@@ -56,7 +59,17 @@ def evaluate_run(
     """
     embedder, config = load_model(folder.path)
     facts, experiment = folder.read_json("data.json"), folder.experiment()
-    table = read(data if data is not None else _own_data(facts), ignore_labels=ignore_labels)
+    if data is None:
+        table = load_images(_own_data(facts), **reading(experiment.data), progress=progress)
+    else:
+        table = load_images(
+            data,
+            layout=layout,
+            verify=verify,
+            ignore_labels=ignore_labels,
+            on_bad_file=on_bad_file,
+            progress=progress,
+        )
     own = table.digest() == facts["digest"]
     if data is None and not own:
         raise DataError(

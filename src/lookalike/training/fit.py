@@ -11,6 +11,8 @@
 The chosen model is never worse on validation than the start.
 """
 
+import os
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,18 +23,21 @@ from numpy.typing import NDArray
 
 from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.read import read
+from lookalike.data.load import load_images, reading
+from lookalike.data.screen import describe_copies, find_test_copies
 from lookalike.data.splits import Split
+from lookalike.errors import ArgumentError
 from lookalike.training.checks import check_run
 from lookalike.training.context import RunContext
 from lookalike.training.data_facts import check_same_data, data_facts, save_image_hashes
 from lookalike.training.evaluate_run import score
 from lookalike.training.final_test import embed_test_images
 from lookalike.training.inputs import build_cache
+from lookalike.training.planning import plan_experiment
 from lookalike.training.run_dir import RunDir
 from lookalike.training.selection import refit, select
 from lookalike.training.setup import build_network, launch, resolve_experiment, save_best_model
-from lookalike.training.summary import build_result, describe_plan
+from lookalike.training.summary import build_result, describe_plan, describe_result
 from lookalike.training.trainable import TrainablePart
 from lookalike.utils.device import pick_device
 from lookalike.utils.distributed import Processes
@@ -62,6 +67,7 @@ def fit(
     score_test: bool = True,
     device: str = "auto",
     devices: int = 1,
+    minutes: float | None = None,
     progress: Progress | None = None,
 ) -> FitResult:
     """Trains on `data`, measures, and leaves a run directory.
@@ -77,6 +83,8 @@ def fit(
         device: "auto", "cpu", "cuda" or "mps".
         devices: processes that train together, each with its share of every batch; the numbers are those of
             one process. Under `torchrun` its processes are used.
+        minutes: about how long the run may take on this machine; mode, input size and epochs that the experiment
+            leaves open are planned from a measurement of a few seconds. None: the defaults.
 
     Raises:
         FileError: `out` cannot be used, or `data` is not the run's data.
@@ -96,9 +104,16 @@ def fit(
     if start_from and not resume:
         experiment = experiment.with_network_of(RunDir(start_from).experiment())
 
-    table = data if isinstance(data, LabeledImages) else read(data)
+    table = load_images(data, **reading(experiment.data), progress=progress)
     split = split or experiment.split(table)
+    copies = find_test_copies(split) if score_test else {}
     facts = data_facts(data, table, split, start_from)
+    if minutes is not None:
+        if resume or devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ:
+            raise ArgumentError("minutes plan a new run in one process; drop them, or resume and devices")
+        experiment = plan_experiment(
+            experiment, split, minutes=minutes, accelerator=accelerator, progress=progress
+        )
     if not resume:
         experiment = resolve_experiment(experiment, split, gpu=accelerator != "cpu")
     fabric = launch(accelerator, devices, experiment.train.precision)
@@ -112,10 +127,14 @@ def fit(
             _open_run(context, facts, resume=resume, overwrite=overwrite)
         context.processes.barrier(patient=True)
         progress.say("\n".join([describe_plan(context), *warnings]))
-        return _run(context, network, score_test=score_test)
+        if copies:
+            progress.say(describe_copies(copies))
+        return _run(context, network, copies, score_test=score_test)
 
 
-def _run(context: RunContext, network: TrainablePart, *, score_test: bool) -> FitResult:
+def _run(
+    context: RunContext, network: TrainablePart, copies: Mapping[str, str], *, score_test: bool
+) -> FitResult:
     """Trains, selects, refits, tests and saves."""
     cache = None if context.mode == "finetune" else build_cache(context, network, context.split.trainval)
     start, choice = select(context, network, cache)
@@ -134,10 +153,23 @@ def _run(context: RunContext, network: TrainablePart, *, score_test: bool) -> Fi
     with context.clock.phase("evaluation"):
         before, after = (score(context.split.test, matrix, processes=context.processes) for matrix in vectors)
     result |= {"test": after.to_dict(), "test_start": before.to_dict(), "seconds": context.clock.seconds()}
+    result["in_words"] = describe_result(context, result)
     if context.is_main_process:
         after.save(context.run_dir.path / "test_queries")
+    if copies:
+        result |= {"test_copies": _score_without(context.split.test, copies, vectors[1])}
     _save(context, network, result)
     return FitResult(result, context.split.test, *vectors)
+
+
+def _score_without(
+    test: LabeledImages, copies: Mapping[str, str], matrix: NDArray[np.float32]
+) -> dict[str, Any]:
+    """How many test images training also has, and the scores of the chosen model without them."""
+    kept = np.array([path not in copies for path in test.paths])
+    rest = test.rows(kept)
+    scores = score(rest, matrix[kept]).to_dict() if rest.class_counts().max(initial=0) > 1 else None
+    return {"images": len(copies), "copy_of": dict(copies), "test_without": scores}
 
 
 def _open_run(context: RunContext, facts: dict[str, Any], *, resume: bool, overwrite: bool) -> None:

@@ -12,11 +12,11 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from lookalike.config.experiment import Experiment
-from lookalike.data.dataset import CoarseLevel
+from lookalike.data.dataset import CoarseLevel, LabeledImages
 from lookalike.data.image_io import image_size
 from lookalike.data.samplers import BalancedBatches, RandomBatches
 from lookalike.data.splits import Split
-from lookalike.errors import DataError
+from lookalike.errors import ArgumentError, DataError
 from lookalike.losses import LOSSES, MetricLoss
 from lookalike.losses.sharded import Sharded
 from lookalike.models import whitening
@@ -61,16 +61,20 @@ def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
 
 def resolve_experiment(experiment: Experiment, split: Split, *, gpu: bool) -> Experiment:
     """The experiment with every None filled from the device and from a sample of the images."""
-    table = split.trainval
     facts = describe(experiment.model.backbone)
-    sample = np.linspace(0, len(table) - 1, num=min(len(table), SAMPLED_IMAGES)).astype(int)
     return experiment.resolve(
         gpu=gpu,
-        short_side=int(np.median([min(image_size(table.file(row))) for row in sample])),
+        short_side=median_short_side(split.trainval),
         backbone_size=facts.preprocessing.size,
         patch=facts.patch,
         images=len(split.train),
     )
+
+
+def median_short_side(table: LabeledImages) -> int:
+    """Median short side of a sample of the images, in pixels."""
+    sample = np.linspace(0, len(table) - 1, num=min(len(table), SAMPLED_IMAGES)).astype(int)
+    return int(np.median([min(image_size(table.file(row))) for row in sample]))
 
 
 def build_network(context: RunContext) -> TrainablePart:
@@ -131,7 +135,7 @@ def pooled_by_view(context: RunContext, trainable: TrainablePart, inputs: Inputs
             pooled = [fused.pooled(context.fabric.to_device(view)).float() for view in batch]
             parts.append(torch.stack(pooled, dim=1))
         every = context.processes.gather(torch.cat(parts)).cpu()
-    return list(every.clone().unbind(1))  # cloned: out of inference mode
+    return [view.clone().contiguous() for view in every.unbind(1)]  # cloned: out of inference mode
 
 
 def _fuse(trainable: TrainablePart) -> TrainablePart:
@@ -163,6 +167,24 @@ def init_projection(
     embedder.set_projection(*projection)
 
 
+def init_start(context: RunContext, embedder: Embedder, pooled_NF: Tensor, labels_N: Tensor) -> None:
+    """Sets the projection to `model.start`; where images are too few or alike, to a simpler start, and says so.
+
+    Raises:
+        ArgumentError: a start without statistics cannot be set either.
+    """
+    start = context.experiment.model.start
+    simpler = {"whitened": ("whitened", "pca", "random"), "pca": ("pca", "random")}.get(start, (start,))
+    for form in simpler[:-1]:
+        try:
+            init_projection(context, embedder, form, pooled_NF, labels_N)
+        except ArgumentError as error:
+            context.progress.say(f"warning: model.start={form} is not possible here: {error}")
+        else:
+            return
+    init_projection(context, embedder, simpler[-1], pooled_NF, labels_N)
+
+
 def init_projection_and_loss(
     context: RunContext, trainable: TrainablePart, inputs: Inputs, pooled: Tensor, num_classes: int
 ) -> MetricLoss:
@@ -173,7 +195,7 @@ def init_projection_and_loss(
     """
     experiment, embedder = context.experiment, trainable.embedder
     if context.start_from is None:
-        init_projection(context, embedder, experiment.model.start, pooled, inputs.labels)
+        init_start(context, embedder, pooled, inputs.labels)
     generator = torch.Generator().manual_seed(experiment.seed)
     loss = build_loss(
         experiment,
@@ -221,7 +243,10 @@ def build_loss(
     if experiment.train.shard_proxies:
         base = {"name": experiment.loss.name, "settings": arguments}
         return Sharded(num_classes, embedding_dim, base=base, generator=generator)
-    return kind(num_classes, embedding_dim, **(given | arguments))
+    try:
+        return kind(num_classes, embedding_dim, **(given | arguments))
+    except AssertionError as error:  # how pytorch-metric-learning refuses
+        raise ArgumentError(f"loss '{experiment.loss.name}' refuses its settings: {error}") from error
 
 
 def _given_parents(wanted: str, coarse: tuple[CoarseLevel, ...]) -> list[Any]:

@@ -5,8 +5,10 @@ from typing import Any
 
 from lookalike.data.dataloader import decoding_workers, embedding_workers
 from lookalike.evaluation import Interval
+from lookalike.models.backbones import describe
 from lookalike.models.checkpoint import fingerprint
 from lookalike.models.embedder import Embedder
+from lookalike.training.advice import RunFacts, in_words
 from lookalike.training.context import RunContext
 from lookalike.training.state import TrainingState
 
@@ -53,6 +55,23 @@ def build_result(context: RunContext, choice: SelectionResult, embedder: Embedde
         "seed": context.experiment.seed,
         "seconds": context.clock.seconds(),
     }
+
+
+def describe_result(context: RunContext, result: dict[str, Any]) -> list[str]:
+    """What the result of a tested run means, and what to do next, in sentences."""
+    chosen, split = result["selected"], context.split
+    return in_words(
+        RunFacts(
+            recall_at_1=result["test"]["recall_at_1"],
+            start_recall_at_1=result["test_start"]["recall_at_1"],
+            epochs=chosen["epochs_trained"],
+            best_epoch=chosen["epoch"],
+            classes=split.train.num_classes,
+            images=len(split.train),
+            image_size=context.experiment.data.image_size or 0,
+            backbone_size=describe(context.experiment.model.backbone).preprocessing.size,
+        )
+    )
 
 
 def describe_plan(context: RunContext) -> str:

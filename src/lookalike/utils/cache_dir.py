@@ -19,8 +19,11 @@ def cache_folder() -> Path:
         FileError: the user has no home directory.
     """
     chosen = os.environ.get("LOOKALIKE_CACHE")
-    folder = Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("lookalike")
-    if not chosen and not folder.is_absolute():  # "~" of a user without an entry and without HOME
+    try:
+        folder = Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("lookalike")
+    except RuntimeError:
+        folder = Path("~")
+    if not chosen and not folder.is_absolute():  # a user without an entry and without HOME
         raise FileError("this user has no home directory; set LOOKALIKE_CACHE to a folder for cached files")
     return folder
 

@@ -1,0 +1,92 @@
+"""lookalike calibrate: the similarity from which on two images count as the same class."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lookalike.cli.common import (
+    DataArgument,
+    Device,
+    Json,
+    OnBadFile,
+    Quiet,
+    RunArgument,
+    make_progress,
+    print_json,
+)
+
+Precision = Annotated[float | None, typer.Option(help="Wanted share of right ones among matching pairs.")]
+FalseMatchRate = Annotated[
+    float | None, typer.Option(help="Wanted share of different-class pairs that match.")
+]
+Recall = Annotated[float | None, typer.Option(help="Wanted share of same-class pairs that match.")]
+Indexes = Annotated[
+    list[Path] | None,
+    typer.Option("--index", help="Also store the threshold in this index; may be repeated."),
+]
+Part = Annotated[str, typer.Option(help="Of the run's own data: auto, validation or test classes.")]
+
+
+def add(app: typer.Typer) -> None:
+    """Adds the verb."""
+    app.command("calibrate", epilog="Example: lookalike calibrate runs/photos photos --recall 0.9")(calibrate)
+
+
+def calibrate(
+    run: RunArgument,
+    data: DataArgument,
+    precision: Precision = None,
+    false_match_rate: FalseMatchRate = None,
+    recall: Recall = None,
+    index: Indexes = None,
+    part: Part = "auto",
+    on_bad_file: OnBadFile = "skip",
+    device: Device = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Choose the similarity from which on two images count as the same class (default: at precision 0.95).
+
+    It is chosen on classes that the run was not trained on, and stored in the run and in indexes; search and
+    serve then mark what lies below as unknown.
+    """
+    progress = make_progress(quiet)
+    from lookalike.data.screen import drop_unreadable
+    from lookalike.errors import ArgumentError
+    from lookalike.search.calibrate import calibrate as choose
+    from lookalike.search.calibrate import store_in_index
+    from lookalike.training.held_out import PARTS, held_out_images
+    from lookalike.training.run_dir import RunDir
+    from lookalike.utils.validation import check_choice
+
+    check_choice("part", part, PARTS)
+    given = {
+        name: value
+        for name, value in (
+            ("precision", precision),
+            ("false_match_rate", false_match_rate),
+            ("recall", recall),
+        )
+        if value is not None
+    }
+    if len(given) > 1:
+        raise ArgumentError(
+            f"choose by one of --precision, --false-match-rate and --recall, not {len(given)}"
+        )
+    target, wanted = next(iter(given.items()), ("precision", 0.95))
+    table, where = held_out_images(RunDir(run), data, part=part)
+    table, _ = drop_unreadable(table, on_bad_file=on_bad_file, progress=progress)
+    done = choose(run, table, target=target, wanted=wanted, device=device, progress=progress)
+    for folder in index or []:
+        store_in_index(folder, run)
+    if json:
+        print_json(done.to_dict())
+        return
+    print(f"{done.threshold}; chosen on {where}")
+    if done.open_set is not None:
+        rates = ", ".join(
+            f"{100 * value:.1f} % at a false-match rate of {100 * rate:g} %"
+            for rate, value in done.open_set.detection_rates.items()
+        )
+        print(f"with half of these classes in the gallery: detected {rates}; AUROC {done.open_set.auroc:.3f}")

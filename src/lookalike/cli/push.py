@@ -1,0 +1,30 @@
+"""lookalike push: a trained model on the Hugging Face hub."""
+
+from typing import Annotated
+
+import typer
+
+from lookalike.cli.common import RunArgument
+
+Name = Annotated[str, typer.Argument(help="OWNER/NAME of the repository; made if it does not exist.")]
+Public = Annotated[
+    bool, typer.Option("--public", help="Anyone may see the repository; default: only its owner.")
+]
+Images = Annotated[
+    str | None, typer.Option("--images", help="Images to check the export on; default: the run's data.")
+]
+
+
+def add(app: typer.Typer) -> None:
+    """Registers the command."""
+    app.command("push", epilog="Example: lookalike push runs/photos somebody/photos")(push)
+
+
+def push(run: RunArgument, name: Name, public: Public = False, images: Images = None) -> None:
+    """Upload the run's model as a timm model with a model card, after checking it on real images."""
+    from lookalike.data.read import read
+    from lookalike.export.hub import push_to_hub
+    from lookalike.export.source import data_source
+
+    table = read(images or data_source(run), labeled=False)
+    print(push_to_hub(run, name, table, private=not public))

@@ -1,0 +1,115 @@
+"""Open-set retrieval: how well queries of classes that are not in the gallery are told from the others.
+
+A query is *known* if its class is in the gallery. At a threshold t a known query is detected if its nearest
+gallery image is of its class and at least t similar; an unknown query is a false match if its nearest gallery
+image is at least t similar. The detection rate at a false-match rate f is taken at the lowest threshold at
+which at most a share f of the unknown queries match (detection and identification rate).
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookalike.errors import ArgumentError
+from lookalike.ranking import nearest
+
+FALSE_MATCH_RATES = (0.001, 0.01, 0.1)
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[Any]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class OpenSetResult:
+    """Open-set figures.
+
+    Attributes:
+        detection_rates: false-match rate -> detection rate.
+        auroc: probability that a known query's nearest image is more similar than an unknown query's.
+        known, unknown: numbers of queries.
+    """
+
+    detection_rates: dict[float, float]
+    auroc: float
+    known: int
+    unknown: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        rates = {f"detection_at_fmr_{rate:g}": value for rate, value in self.detection_rates.items()}
+        return {**rates, "auroc": self.auroc, "known_queries": self.known, "unknown_queries": self.unknown}
+
+
+def open_set_figures(
+    known_similarities: Floats,
+    known_correct: Bools,
+    unknown_similarities: Floats,
+    *,
+    rates: Sequence[float] = FALSE_MATCH_RATES,
+) -> OpenSetResult:
+    """The figures from each query's similarity to its nearest gallery image.
+
+    Args:
+        known_similarities: (K,) of queries whose class is in the gallery.
+        known_correct: (K,) whether that nearest image is of the query's class.
+        unknown_similarities: (U,) of queries whose class is not.
+
+    Raises:
+        ArgumentError: no known or no unknown query.
+    """
+    known, unknown = np.asarray(known_similarities), np.sort(np.asarray(unknown_similarities))
+    if not len(known) or not len(unknown):
+        raise ArgumentError(
+            f"open-set figures need known and unknown queries; got {len(known)} and {len(unknown)}"
+        )
+    below = np.searchsorted(unknown, known, side="left")
+    equal = np.searchsorted(unknown, known, side="right") - below
+    auroc = float((below + equal / 2).mean() / len(unknown))
+    detection = {}
+    for rate in rates:
+        allowed = int(np.floor(rate * len(unknown)))
+        bar = unknown[len(unknown) - 1 - allowed] if allowed < len(unknown) else -np.inf
+        detection[rate] = float((np.asarray(known_correct) & (known > bar)).mean())
+    return OpenSetResult(detection, auroc, len(known), len(unknown))
+
+
+def evaluate_open_set(
+    embeddings_ND: Floats,
+    labels_N: Ints,
+    class_names: Sequence[str],
+    *,
+    rates: Sequence[float] = FALSE_MATCH_RATES,
+) -> OpenSetResult:
+    """Every image as a query against a gallery that holds only half of the classes.
+
+    The half is chosen by SHA-256 of the class names. An image of those classes never finds itself; a class
+    with a single image counts as unknown.
+
+    Raises:
+        ArgumentError: fewer than four classes, or no class of the gallery with two images.
+    """
+    names = np.unique(labels_N)
+    if len(names) < 4:
+        raise ArgumentError(f"open-set figures need at least 4 classes; got {len(names)}")
+    order = sorted(
+        names.tolist(),
+        key=lambda c: hashlib.sha256(class_names[c].encode("utf-8", "surrogateescape")).digest(),
+    )
+    counts = np.bincount(labels_N)
+    enrolled = np.array([c for c in order[: len(order) // 2] if counts[c] > 1], dtype=np.int64)
+    if not len(enrolled):
+        raise ArgumentError("open-set figures need a class with two images in the gallery")
+    is_known = np.isin(labels_N, enrolled)
+    gallery = np.flatnonzero(is_known)
+    own = np.full(len(labels_N), -1, dtype=np.int64)
+    own[gallery] = np.arange(len(gallery))
+    found, similarities = nearest(embeddings_ND, embeddings_ND[gallery], 1, self_index=own)
+    correct = labels_N[gallery[found[:, 0]]] == labels_N
+    return open_set_figures(
+        similarities[is_known, 0], correct[is_known], similarities[~is_known, 0], rates=rates
+    )

@@ -1,0 +1,52 @@
+"""Uploading a run's model to the Hugging Face hub: the timm folder and its model card, in one commit."""
+
+import tempfile
+from pathlib import Path
+
+from huggingface_hub import HfApi
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
+
+from lookalike.data.dataset import LabeledImages
+from lookalike.errors import ArgumentError, FileError, first_line
+from lookalike.export.model_card import model_card
+from lookalike.export.timm import export_timm
+from lookalike.export.verify import verify
+from lookalike.models.checkpoint import load_model
+from lookalike.models.pretrained import hub_is_offline
+
+
+def push_to_hub(run: Path, name: str, table: LabeledImages, *, private: bool = True) -> str:
+    """Exports, checks on images of `table`, uploads, and returns the repository's address.
+
+    Raises:
+        ArgumentError: the name is not that of a repository, or timm cannot express the model.
+        FileError: the hub is out of reach, or refuses.
+    """
+    if hub_is_offline():
+        raise FileError(
+            "HF_HUB_OFFLINE is set, so nothing can be uploaded; unset it, or use: lookalike export --timm"
+        )
+    model, _ = load_model(run)
+    views = model.config.views
+    model.set_views(1)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "model"
+        export_timm(model, place, description=f"image embeddings by lookalike: {name}")
+        agreement = verify("timm", place, model, table)
+        card = model_card(run, name, model, agreement=str(agreement), views=views)
+        (place / "README.md").write_text(card, encoding="utf-8")
+        try:
+            api = HfApi(library_name="lookalike")
+            address = str(api.create_repo(name, private=private, exist_ok=True))
+            api.upload_folder(
+                repo_id=name, folder_path=place, commit_message="Model and card of a lookalike run"
+            )
+        except HFValidationError as error:
+            raise ArgumentError(f"'{name}' is not the name of a repository: {first_line(error)}") from error
+        except (HfHubHTTPError, LocalTokenNotFoundError) as error:
+            raise FileError(
+                f"the hub refuses the upload of '{name}': {first_line(error).strip()}; log in with: hf auth login"
+            ) from error
+        except Exception as error:  # whatever the client's HTTP library raises without a connection
+            raise FileError(f"the hub is out of reach: {first_line(error).strip()}") from error
+    return address

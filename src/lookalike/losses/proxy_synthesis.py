@@ -1,0 +1,140 @@
+"""Proxy Synthesis: each step invents classes between those of the batch, with embeddings and proxies to match.
+
+Two samples of different classes and their two proxies are mixed with one share. The mix is a class of its own for
+this step: real samples meet its proxy as a negative, and its embedding meets all real proxies as negatives.
+
+Shapes: S synthetic classes, at most B.
+"""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from lookalike.errors import ArgumentError
+from lookalike.losses.base import MetricLoss, ProxyLoss
+from lookalike.losses.build import Base
+from lookalike.losses.functional import full_precision, unit_rows
+from lookalike.losses.kernels.chunks import Part
+from lookalike.losses.sampled import chunked_base
+from lookalike.losses.soft_triple import SoftTriple
+from lookalike.utils.validation import check_between, check_positive
+
+PASSES = 50  # of swaps, as in the authors' code
+
+
+def apart(labels: list[int]) -> list[int]:
+    """An order of the batch in which neighbors are of different classes, the last and the first too.
+
+    Where two neighbors are of one class, the second is swapped with the one after it, up to 50 passes; a class
+    with more than half of the batch leaves equal neighbors.
+    """
+    order, n = list(range(len(labels))), len(labels)
+    for _ in range(PASSES):
+        swapped = False
+        for now in range(n):
+            following, after = (now + 1) % n, (now + 2) % n
+            if labels[order[now]] == labels[order[following]]:
+                order[following], order[after] = order[after], order[following]
+                swapped = True
+        if not swapped:
+            break
+    return order
+
+
+def mixed(unit_BD: Tensor, partner_S: Tensor, share: float) -> Tensor:
+    """Unit vectors (S, D) between row i and its partner, for the first S rows."""
+    return unit_rows(share * unit_BD[: len(partner_S)] + (1 - share) * unit_BD[partner_S])
+
+
+class ProxySynthesis(MetricLoss):
+    """A base loss over the classes and S = min(B, mu*B) synthetic ones; the base alone in evaluation mode.
+
+    x~_i = unit(t x_i + (1-t) x_j),  p~_i = unit(t p_{y_i} + (1-t) p_{y_j}),  t ~ Beta(beta, beta) once per step
+
+    j is the row before i, after the batch was put in an order in which neighbors are of different classes.
+
+    Args:
+        base: Proxy-Anchor or a softmax loss: a name, {"name": ..., "settings": {...}}, or ready. The authors'
+            code has NormSoftmax and Proxy-NCA in its softmax form; over other bases this is a plain reading.
+        mu: synthetic classes per sample.
+        beta: alpha in the authors' code.
+        keep_equal_pairs: whether pairs of one class, which some batches leave, become classes too, as in the
+            authors' code; their proxy is the real one again under another label.
+        seed: the share of step t is a function of seed and t, the same in each process.
+        generator: source of the proxies' random start.
+    """
+
+    paper = (
+        "Gu, Ko and Kim, Proxy Synthesis: Learning with Synthetic Classes for Deep Metric Learning, AAAI 2021"
+    )
+    toy_arguments: ClassVar[dict[str, Any]] = {"base": "norm_softmax"}
+
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        *,
+        base: Base = "norm_softmax",
+        mu: float = 1.0,
+        beta: float = 0.4,
+        keep_equal_pairs: bool = False,
+        seed: int = 0,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__(num_classes, embedding_dim)
+        check_between("mu", mu, 0, 1)
+        check_positive("beta", beta)
+        self.base = chunked_base(base, num_classes, embedding_dim, generator)
+        if isinstance(self.base, SoftTriple):
+            raise ArgumentError(
+                "base SoftTriple has several centers per class; use a loss with one proxy per class"
+            )
+        self.mu = mu
+        self.beta = beta
+        self.keep_equal_pairs = keep_equal_pairs
+        self.seed = seed
+        self.iteration = 0
+
+    @property
+    def proxy_loss(self) -> ProxyLoss:
+        """The base loss, with the proxies of the real classes."""
+        return self.base
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        labels = self.checked(embeddings, labels)
+        if not self.training:
+            return self.base.forward_checked(embeddings, labels)
+        share = float(np.random.default_rng((self.seed, self.iteration)).beta(self.beta, self.beta))
+        self.iteration += 1
+        order_B = torch.tensor(apart(labels.tolist()), device=labels.device)
+        embeddings, labels = embeddings[order_B], labels[order_B]
+        rows_S = torch.arange(int(len(labels) * self.mu), device=labels.device)
+        partner_S = (rows_S - 1) % len(labels)
+        return self.with_synthetic(embeddings, labels, partner_S, share)
+
+    def with_synthetic(self, embeddings: Tensor, labels: Tensor, partner_S: Tensor, share: float) -> Tensor:
+        """The loss with the first S rows mixed with their partners."""
+        with full_precision(embeddings):
+            unit_BD, unit_CD = unit_rows(embeddings), unit_rows(self.base.proxies)
+            own_BD = unit_CD[labels]
+            embeddings_SD, proxies_SD = mixed(unit_BD, partner_S, share), mixed(own_BD, partner_S, share)
+            if not self.keep_equal_pairs:
+                different_S = labels[: len(partner_S)] != labels[partner_S]
+                embeddings_SD, proxies_SD = embeddings_SD[different_S], proxies_SD[different_S]
+            classes = self.num_classes + len(proxies_SD)
+            synthetic_S = torch.arange(self.num_classes, classes, device=labels.device)
+            return self.base.chunked(
+                torch.cat([unit_BD, embeddings_SD]),
+                torch.cat([unit_CD, proxies_SD]),
+                torch.cat([labels, synthetic_S]),
+                Part(),
+            )
+
+    def get_extra_state(self) -> Tensor:
+        """The number of steps, so that a resumed run draws what it would have drawn."""
+        return torch.tensor(self.iteration)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        self.iteration = int(state)

@@ -1,0 +1,1 @@
+"""A search page and a REST API over an index."""

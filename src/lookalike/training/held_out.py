@@ -1,0 +1,55 @@
+"""Labeled images of classes that a run's model was not trained on: what thresholds are chosen on."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from lookalike.data.dataset import LabeledImages
+from lookalike.data.read import read
+from lookalike.errors import DataError
+from lookalike.models.checkpoint import load_model
+from lookalike.training.run_dir import RunDir
+
+PARTS = ("auto", "validation", "test")
+
+
+def held_out_images(folder: RunDir, data: str, *, part: str = "auto") -> tuple[LabeledImages, str]:
+    """Images of `data` whose classes the run did not train on, and what they are, in words.
+
+    Of the run's own data these are its validation classes; its test classes if the run was refitted on the
+    validation classes. Of other data they are all classes with names that training did not have.
+
+    Args:
+        part: "validation" or "test" insists on one part of the run's own data.
+
+    Raises:
+        FileError: no finished run.
+        DataError: no class of `data` is new to the model, or `part` was trained on.
+    """
+    _, config = load_model(folder.path)
+    facts, experiment = folder.read_json("data.json"), folder.experiment()
+    table = read(data)
+    if table.digest() == facts["digest"]:
+        split = experiment.split(table)
+        if split.digest() != facts["split_digest"]:
+            raise DataError(
+                f"the run '{folder.path}' was split by a protocol ({facts['split_source']}); give other data"
+            )
+        refitted = folder.read_json("result.json")["selected"]["refit"]
+        if part == "validation" and refitted:
+            raise DataError(
+                f"the run '{folder.path}' was refitted on its validation classes; use the test classes (--part test)"
+            )
+        chosen = ("test" if refitted else "validation") if part == "auto" else part
+        held = split.test if chosen == "test" else split.validation
+        return held, f"the run's own {held.num_classes} {chosen} classes"
+    new = np.array([name not in set(config["class_names"]) for name in table.class_names])
+    if new.sum() < 2:
+        raise DataError(
+            f"{data}: {int(new.sum())} of its {table.num_classes} classes are new to the model; a threshold is "
+            "chosen on at least two classes that were not trained on"
+        )
+    held = table.of_classes(np.flatnonzero(new)) if not new.all() else table
+    return replace(
+        held, name=table.name
+    ), f"{held.num_classes} classes of {table.name} that were not trained on"

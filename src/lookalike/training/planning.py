@@ -1,0 +1,70 @@
+"""Settings for a number of minutes: measures this machine, plans, and writes the plan into the experiment."""
+
+from dataclasses import replace
+
+import torch
+
+from lookalike.config.experiment import Experiment
+from lookalike.config.schema import Mode
+from lookalike.data.splits import Split
+from lookalike.models.backbones import describe
+from lookalike.training.budget import Counts, Rung, ladder, plan_lines, plan_run
+from lookalike.training.costs import measure_costs
+from lookalike.training.setup import median_short_side
+from lookalike.utils.progress import Progress
+from lookalike.utils.validation import check_positive
+
+
+def plan_experiment(
+    experiment: Experiment, split: Split, *, minutes: float, accelerator: str, progress: Progress
+) -> Experiment:
+    """`experiment` with mode, input size and epochs set so that the run takes about `minutes`.
+
+    Settings that somebody chose stay; the plan and what twice the time would change are printed.
+
+    Raises:
+        ArgumentError: minutes that are not above 0.
+    """
+    check_positive("minutes", minutes)
+    mode: Mode = experiment.train.mode or ("partial" if accelerator == "cpu" else "finetune")
+    facts, table = describe(experiment.model.backbone), split.trainval
+    rungs = allowed(
+        ladder(
+            mode,
+            backbone_size=facts.preprocessing.size,
+            short_side=median_short_side(table),
+            patch=facts.patch,
+        ),
+        experiment,
+    )
+    largest = max(rung.image_size for rung in rungs)
+    costs = measure_costs(
+        experiment, mode, table, (_half(largest, facts.patch), largest), torch.device(accelerator)
+    )
+    counts = Counts(len(split.train), len(split.validation), len(split.test))
+    views = experiment.model.views or (2 if experiment.data.flip else 1)
+    plan, doubled = (plan_run(rungs, costs, counts, minutes=by * minutes, views=views) for by in (1, 2))
+    progress.say(plan_lines(plan, doubled, minutes=minutes))
+    rung = plan.rung
+    return experiment.override(
+        [f"train.mode={rung.mode}", f"train.epochs={rung.epochs}", f"data.image_size={rung.image_size}"]
+    )
+
+
+def allowed(rungs: list[Rung], experiment: Experiment) -> list[Rung]:
+    """The rungs with what the experiment sets in place of what it leaves open; equal ones once."""
+    train, size = experiment.train, experiment.data.image_size
+    if train.mode is not None:
+        rungs = [rung for rung in rungs if rung.mode == train.mode]
+    if train.epochs is not None:
+        rungs = [
+            replace(rung, epochs=train.epochs) for rung in rungs if (rung.epochs > 0) == (train.epochs > 0)
+        ] or [replace(rung, epochs=train.epochs) for rung in rungs]
+    if size is not None:
+        rungs = [replace(rung, image_size=size) for rung in rungs]
+    return list(dict.fromkeys(rungs))
+
+
+def _half(size: int, patch: int) -> int:
+    """About half of a side, in whole patches, to measure how costs grow with the size."""
+    return max(patch, round(size / 2 / patch) * patch) if size > patch else 2 * patch

@@ -1,0 +1,154 @@
+"""`lookalike push` against a stand-in for the hub's HTTP interface on this machine, and the model card."""
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from lookalike.errors import FileError
+from lookalike.export.hub import push_to_hub
+from lookalike.export.model_card import model_card
+from lookalike.models.checkpoint import load_model
+
+COMMIT = "0" * 40
+
+
+class StandIn(BaseHTTPRequestHandler):
+    """The few routes that an upload and a download of a model use; files live in `server.files`."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.asked.append(f"POST {self.path}")
+        if self.server.refuse:
+            return self.answer({"error": "Invalid token"}, code=401)
+        if self.path == "/api/validate-yaml":
+            return self.answer({"errors": [], "warnings": []})
+        if self.path == "/api/repos/create":
+            self.server.created = json.loads(body)
+            return self.answer({"url": f"{self.server.address}/somebody/toys"})
+        if "/preupload/" in self.path:
+            names = [file["path"] for file in json.loads(body)["files"]]
+            return self.answer(
+                {"files": [{"path": name, "uploadMode": "regular", "shouldIgnore": False} for name in names]}
+            )
+        if "/commit/" in self.path:
+            for line in body.decode().splitlines():
+                entry = json.loads(line)
+                if entry["key"] == "file":
+                    self.server.files[entry["value"]["path"]] = base64.b64decode(entry["value"]["content"])
+            return self.answer(
+                {"commitOid": COMMIT, "commitUrl": f"{self.server.address}/somebody/toys/commit/{COMMIT}"}
+            )
+        return self.answer({"error": self.path}, code=404)
+
+    def do_GET(self):
+        self.send_file(body=True)
+
+    def do_HEAD(self):
+        self.send_file(body=False)
+
+    def send_file(self, *, body):
+        self.server.asked.append(f"{self.command} {self.path}")
+        content = self.server.files.get(self.path.partition("/resolve/main/")[2])
+        if content is None and self.path.startswith("/api/models/somebody/toys"):
+            names = [{"rfilename": name} for name in self.server.files]
+            return self.answer({"id": "somebody/toys", "sha": COMMIT, "siblings": names})
+        if content is None:
+            return self.answer({"error": "Entry not found"}, code=404, **{"X-Error-Code": "EntryNotFound"})
+        self.send_response(200)
+        for name, value in {
+            "Content-Length": len(content),
+            "ETag": f'"{hashlib.sha1(content).hexdigest()}"',
+            "X-Repo-Commit": COMMIT,
+        }.items():
+            self.send_header(name, str(value))
+        self.end_headers()
+        if body:
+            self.wfile.write(content)
+        return None
+
+    def answer(self, value, code=200, **headers):
+        content = json.dumps(value).encode()
+        self.send_response(code)
+        for name, text in {
+            "Content-Type": "application/json",
+            "Content-Length": len(content),
+            **headers,
+        }.items():
+            self.send_header(name, str(text))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def hub(tmp_path):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), StandIn)
+    server.address = f"http://127.0.0.1:{server.server_address[1]}"
+    server.files, server.asked, server.refuse = {}, [], False
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def lookalike(hub, tmp_path, *arguments):
+    """The command in a process whose hub is the stand-in."""
+    settings = {"HF_ENDPOINT": hub.address, "HF_TOKEN": "hf_test", "HF_HOME": str(tmp_path / "hf")}
+    without = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, env={**without, **settings}
+    )
+
+
+def test_a_pushed_model_opens_by_its_name_of_the_hub(hub, run, tmp_path):
+    done = lookalike(hub, tmp_path, "-m", "lookalike", "push", str(run), "somebody/toys")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"{hub.address}/somebody/toys"
+    assert hub.created.get("private") is True or hub.created.get("visibility") == "private", hub.created
+    assert sorted(hub.files) == ["README.md", "config.json", "model.safetensors"]
+    program = (
+        "from lookalike.models import build_embedder\n"
+        "embedder = build_embedder('hf-hub:somebody/toys', embedding_dim=4)\n"
+        "print(embedder.config.architecture.name, embedder.preprocessing.size, embedder.config.weights_origin)"
+    )
+    opened = lookalike(hub, tmp_path, "-c", program)
+    assert opened.returncode == 0, opened.stderr
+    assert opened.stdout.split() == ["test_resnet", "64", "hf-hub:somebody/toys"]
+
+
+def test_a_hub_that_refuses_is_one_line(hub, run, tmp_path):
+    hub.refuse = True
+    done = lookalike(hub, tmp_path, "-m", "lookalike", "push", str(run), "somebody/toys")
+    assert done.returncode == 1
+    assert "the hub refuses the upload of 'somebody/toys'" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_offline_nothing_is_tried(run, table, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(FileError, match="HF_HUB_OFFLINE is set"):
+        push_to_hub(run, "somebody/toys", table)
+
+
+def test_the_card_says_what_is_known_and_no_more(run):
+    model, _ = load_model(run)
+    card = model_card(run, "somebody/toys", model, agreement="12 images, the same")
+    assert card.startswith("---\nlibrary_name: timm\n")
+    assert "Not measured on test classes." in card
+    assert "hf-hub:somebody/toys" in card
+    assert "30 images of 3 classes of\ntoys" in card
+    assert "{{" not in card
+    (run / "data.json").unlink()
+    assert "does not say which images" in model_card(run, "somebody/toys", model, agreement="")

@@ -1,0 +1,82 @@
+"""The wheel holds what the package needs and nothing else, and works away from the checkout."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DATA = (".html", ".md", ".toml", ".js", ".css", ".svg")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    pytest.importorskip(
+        "setuptools", minversion="77", reason="pip install 'setuptools>=77' (extra 'dev') is absent"
+    )
+    out = tmp_path_factory.mktemp("wheel")
+    source = out / "source"
+    source.mkdir()
+    for name in ("src", "pyproject.toml", "README.md", "LICENSE"):
+        (source / name).symlink_to(ROOT / name)
+    program = f"from setuptools.build_meta import build_wheel; print(build_wheel({str(out)!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=source, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return next(out.glob("*.whl"))
+
+
+def test_every_module_and_data_file_is_in_the_wheel_and_nothing_else(wheel):
+    tree = {
+        file.relative_to(ROOT / "src").as_posix()
+        for file in (ROOT / "src" / "lookalike").rglob("*")
+        if file.is_file() and (file.suffix in (".py", *DATA) or file.name == "py.typed")
+    }
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {name for name in names if ".dist-info/" not in name} == tree
+    assert "lookalike/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_metadata_is_complete(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("METADATA"))
+        text = archive.read(name).decode()
+    for field in (
+        "License-Expression: Apache-2.0",
+        "Requires-Python: >=3.11",
+        "Keywords: ",
+        "Typing :: Typed",
+    ):
+        assert field in text
+    assert "Provides-Extra: onnx" in text
+
+
+def test_it_works_away_from_the_checkout(wheel, tmp_path):
+    """The unpacked wheel alone: a command, and a page that needs a template."""
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    program = (
+        "import lookalike, jinja2\n"
+        "from lookalike.cli import run\n"
+        "print(lookalike.__file__)\n"
+        "for package in ('reporting', 'export'):\n"
+        "    names = jinja2.PackageLoader(f'lookalike.{package}').list_templates()\n"
+        "    assert names, package\n"
+        "run(['--version'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    place, version = done.stdout.splitlines()
+    assert place == str(tmp_path / "site" / "lookalike" / "__init__.py")
+    assert version == "lookalike 0.1.0"

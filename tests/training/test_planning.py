@@ -1,0 +1,75 @@
+"""Settings for a number of minutes: what is planned, what stays as it was set, and what a rerun reads."""
+
+import pytest
+import torch
+
+from lookalike.config.experiment import Experiment
+from lookalike.errors import ArgumentError
+from lookalike.training.budget import Costs, PerImage, Rung
+from lookalike.training.costs import measure_costs
+from lookalike.training.fit import fit
+from lookalike.training.planning import allowed
+from lookalike.training.run_dir import RunDir
+from lookalike.utils.progress import Progress
+from toys import TOY_SETTINGS
+
+MODES = ("frozen", "partial", "finetune")
+LADDER = [Rung("frozen", 128, 0), Rung("frozen", 224, 0), Rung("partial", 128, 4), Rung("partial", 224, 6)]
+pytestmark = pytest.mark.usefixtures("own_cache")
+
+
+@pytest.mark.parametrize(
+    ("settings", "left"),
+    [
+        ([], LADDER),
+        (["train.mode=partial"], LADDER[2:]),
+        (["data.image_size=96"], [Rung("frozen", 96, 0), Rung("partial", 96, 4), Rung("partial", 96, 6)]),
+        (["train.epochs=3"], [Rung("partial", 128, 3), Rung("partial", 224, 3)]),
+        (["train.epochs=0"], LADDER[:2]),
+        (["train.mode=frozen", "train.epochs=9"], [Rung("frozen", 128, 9), Rung("frozen", 224, 9)]),
+        (["train.epochs=3", "data.image_size=96"], [Rung("partial", 96, 3)]),
+    ],
+)
+def test_what_somebody_chose_is_not_planned(settings, left):
+    assert allowed(LADDER, Experiment().override(settings)) == left
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_costs_are_measured_for_every_mode(mode, squares):
+    settings = Experiment().override(TOY_SETTINGS)
+    costs = measure_costs(settings, mode, squares, (32, 64), torch.device("cpu"))
+    assert isinstance(costs, Costs)
+    assert costs.decode > 0
+    assert (costs.frozen(64) > 0) == (mode != "finetune")
+    assert 0 < costs.forward(64) < costs.step(64)
+    assert costs.closed_form > 0
+
+
+def test_a_planned_run_says_its_plan_and_leaves_settings_that_need_no_clock(squares, tmp_path, monkeypatch):
+    cheap = PerImage(0.0, 1e-9)
+    monkeypatch.setattr(
+        "lookalike.training.planning.measure_costs", lambda *_: Costs(0.0, cheap, cheap, cheap, 0.0)
+    )
+    said = []
+
+    class Told(Progress):
+        def say(self, text):
+            said.append(text)
+
+    settings = Experiment().override([*TOY_SETTINGS, "train.epochs=1", "train.mode=partial"])
+    fit(squares, tmp_path / "run", settings, minutes=1, progress=Told())
+    assert said[0].startswith("plan for 1 minutes: mode partial at ")
+    planned = RunDir(tmp_path / "run").experiment()
+    assert (planned.train.mode, planned.train.epochs) == ("partial", 1)
+    again = fit(squares, tmp_path / "again", planned)
+    assert (
+        again.result["model_fingerprint"]
+        == RunDir(tmp_path / "run").read_json("result.json")["model_fingerprint"]
+    )
+
+
+def test_minutes_plan_a_new_run_in_one_process(squares, tmp_path):
+    with pytest.raises(ArgumentError, match="minutes"):
+        fit(squares, tmp_path / "run", minutes=0)
+    with pytest.raises(ArgumentError, match="one process"):
+        fit(squares, tmp_path / "run", minutes=5, devices=2)

@@ -1,0 +1,45 @@
+"""CPUs are those that the process may use, not those of the machine."""
+
+import os
+
+import pytest
+
+from lookalike.data.dataloader import decoding_workers
+from lookalike.utils import cpus
+from lookalike.utils.cpus import available_cpus
+
+
+@pytest.fixture(autouse=True)
+def _eight(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("files", "ranks", "count"),
+    [
+        ({}, None, 8),
+        ({"cpu.max": "max 100000"}, None, 8),
+        ({"cpu.max": "250000 100000"}, None, 2),
+        ({"cpu.max": "50000 100000"}, None, 1),
+        ({"cpu/cpu.cfs_quota_us": "400000", "cpu/cpu.cfs_period_us": "100000"}, None, 4),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None, 8),
+        ({}, "4", 2),
+        ({"cpu.max": "400000 100000"}, "8", 1),
+    ],
+)
+def test_affinity_quota_and_ranks_limit_them(files, ranks, count, tmp_path, monkeypatch):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    if ranks:
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", ranks)
+    assert available_cpus(tmp_path) == count
+
+
+def test_ranks_share_the_decoding_processes(monkeypatch):
+    monkeypatch.setattr(cpus, "_quota", lambda folder: None)
+    assert decoding_workers(None) == 7
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert decoding_workers(None) == 3
+    assert decoding_workers(5) == 5
