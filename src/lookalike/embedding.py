@@ -24,7 +24,7 @@ from lookalike.data.transforms import eval_transform
 from lookalike.models.embedder import Embedder
 from lookalike.models.fuse import fuse_for_inference
 from lookalike.preprocessing import Preprocessing
-from lookalike.utils.io import write_atomically
+from lookalike.utils.io import escape_surrogates, write_atomically
 from lookalike.utils.progress import Progress
 from lookalike.utils.validation import check_choice
 
@@ -51,8 +51,12 @@ class Embeddings:
 
     def to_frame(self) -> polars.DataFrame:
         """A table with `path`, `label`, `class_name` and `embedding`, a row an image."""
-        names = [self.class_names[label] for label in self.labels]
-        columns = {"path": list(self.paths), "label": self.labels, "class_name": names}
+        names = [escape_surrogates(self.class_names[label]) for label in self.labels]
+        columns = {
+            "path": list(map(escape_surrogates, self.paths)),
+            "label": self.labels,
+            "class_name": names,
+        }
         return polars.DataFrame({**columns, "embedding": self.matrix})
 
 

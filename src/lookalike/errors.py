@@ -1,7 +1,7 @@
 """What can go wrong, as a short tree; every leaf also is the builtin that callers would catch without us.
 
 LookalikeError
-├── ArgumentError (ValueError)        an argument, label or setting that cannot be meant
+├── ArgumentError (ValueError)        an invalid argument, label or setting
 │   └── NotFiniteError                numbers that are NaN or infinite; knows which samples have them
 ├── DataError (ValueError)            a data set, table or image that cannot be used as it is
 ├── FileError (OSError)               a file or folder that cannot be read, written or trusted

@@ -58,7 +58,7 @@ def test_spread_of_the_random_starts(name, expected):
     assert name in PROXY_INITS
 
 
-def test_reset_draws_anew_and_the_same_from_the_same_generator():
+def test_reset_draws_the_same_proxies_from_the_same_generator():
     loss = ProxyAnchor(3, 4)
     first = loss.proxies.detach().clone()
     loss.reset_parameters(torch.Generator().manual_seed(1))

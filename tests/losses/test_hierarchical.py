@@ -90,7 +90,7 @@ def test_coarse_proxies_are_the_unit_means_of_their_unit_members():
 
 
 @pytest.mark.parametrize(("mode", "trained"), [("free", True), ("means", False), ("constant", False)])
-def test_who_is_trained_and_who_gets_gradients(mode, trained):
+def test_which_proxies_are_trained_and_which_get_gradients(mode, trained):
     loss = loss_of(pairs_of_classes(), coarse_mode=mode)
     loss(*batch()).backward()
     assert loss.levels[1].proxies.requires_grad is trained
@@ -101,7 +101,7 @@ def test_who_is_trained_and_who_gets_gradients(mode, trained):
     assert (extra > 1e-3) if mode == "means" else (extra < 1e-6)
 
 
-def test_groups_are_renewed_every_so_many_iterations_and_only_in_training():
+def test_classes_are_clustered_every_few_iterations_and_only_in_training():
     loss = loss_of(pairs_of_classes(), update_every=3)
     replaced = []
     for step in range(7):
@@ -119,13 +119,13 @@ def test_groups_are_renewed_every_so_many_iterations_and_only_in_training():
 
 
 @pytest.mark.parametrize("mode", ["means", "constant"])
-def test_only_free_proxies_are_reported_as_replaced(mode):
+def test_only_free_proxies_are_reported_as_reset(mode):
     loss = loss_of(coarse_mode=mode)
     loss(*batch())
     assert loss.pop_reset_parameters() == []
 
 
-def test_before_the_first_clustering_only_classes_count():
+def test_before_the_first_clustering_only_classes_are_in_the_loss():
     loss = loss_of(start_after=2)
     for step in range(2):
         torch.testing.assert_close(loss(*batch(step)), loss.proxy_loss(*batch(step)))
@@ -269,15 +269,15 @@ def test_k_means_from_given_centers_keeps_their_order():
             ArgumentError,
             "the ready base has 5 classes",
         ),
-        ({"level_weights": [1.0]}, ArgumentError, "level_weights has 1 entries; expected one a level, 2"),
+        ({"level_weights": [1.0]}, ArgumentError, "level_weights has 1 entries; expected one per level, 2"),
         (
             {"base": "soft_triple", "level_settings": [{}, {"centers_per_class": 2}]},
             ArgumentError,
-            "level_settings differ in proxies a class",
+            "level_settings differ in proxies per class",
         ),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(settings, error, message):
+def test_invalid_arguments_are_refused(settings, error, message):
     with pytest.raises(error, match=message):
         loss_of(**settings)
 

@@ -84,7 +84,7 @@ def test_high_moments_of_half_precision_do_not_overflow():
         ({"channels": 5, "order_weights": [1.0]}, "order_weights has 1 entries"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(settings, message):
+def test_invalid_arguments_are_refused(settings, message):
     with pytest.raises(ArgumentError, match=message):
         Horde(3, 4, moment_channels=2, **settings)
 

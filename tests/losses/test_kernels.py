@@ -119,7 +119,7 @@ def test_any_batch_and_chunk(case, classes, size, chunk, keep, seed):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "steep" not in case])
-def test_gradients_are_derivatives_and_scale_with_what_arrives(case):
+def test_gradients_are_derivatives_and_scale_with_the_incoming_gradient(case):
     loss = build(case, 4)
     embeddings, labels = batch(4, 3)
 
@@ -130,7 +130,7 @@ def test_gradients_are_derivatives_and_scale_with_what_arrives(case):
 
 
 @pytest.mark.parametrize("case", ["proxy_anchor", "norm_softmax", "soft_triple"])
-def test_frozen_sides_get_no_gradient_and_the_others_the_same(case):
+def test_frozen_inputs_get_no_gradient_and_the_other_stays_the_same(case):
     loss = build(case, 6)
     embeddings, labels = batch(6, 5)
     _, by_embeddings, by_proxies = results(loss, embeddings, labels, "dense")
@@ -241,7 +241,7 @@ def test_automatic_choice_is_by_size():
         loss(torch.ones(1, DIM, dtype=torch.float64), torch.tensor([0]))
 
 
-def test_a_second_derivative_is_refused_with_the_way_out():
+def test_a_second_derivative_is_refused_with_the_remedy():
     loss = build("proxy_anchor", 6)
     embeddings, labels = batch(6, 5)
     loss.form = "chunked"

@@ -141,7 +141,7 @@ def test_float64_stays_float64_with_float32_proxies(case):
 
 
 @every_case
-def test_any_integer_labels_will_do(case):
+def test_labels_may_have_any_integer_type_and_byte_order(case):
     p = problem(case)
     expected = p.value()
     signed = [torch.int8, torch.int16, torch.int32, torch.int64]
@@ -295,13 +295,13 @@ def test_parameters_are_float32_whatever_the_default_dtype(case):
         ([True] * 10, "labels have dtype torch.bool; expected integers"),
     ],
 )
-def test_labels_that_cannot_be_meant_are_refused(case, labels, message):
+def test_invalid_labels_are_refused(case, labels, message):
     with pytest.raises(ArgumentError, match=message):
         problem(case).value(labels=torch.tensor(labels))
 
 
 @every_case
-def test_embeddings_that_cannot_be_meant_are_refused(case):
+def test_invalid_embeddings_are_refused(case):
     p = problem(case)
     bad = p.embeddings.clone()
     bad[3, 0] = torch.nan
@@ -318,7 +318,7 @@ def test_embeddings_that_cannot_be_meant_are_refused(case):
 
 
 @every_case
-def test_sizes_that_cannot_be_meant_are_refused(case):
+def test_invalid_sizes_are_refused(case):
     name, settings = SETTINGS[case]
     with pytest.raises(ArgumentError, match="num_classes is 1; it must be at least 2"):
         LOSSES[name](1, DIM, **settings)

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from lookalike.errors import ArgumentError
-from lookalike.losses.levels import chain, group_means, level_sizes, one_a_level
+from lookalike.losses.levels import chain, group_means, level_sizes, one_per_level
 
 
 def test_groups_of_classes_become_parents_of_groups():
@@ -21,7 +21,7 @@ def test_groups_of_classes_become_parents_of_groups():
         ([[0, 0, 1, 1], [0, 1, 1, 1]], r"parents\[1\] splits a group of the level before \(class 0\)"),
     ],
 )
-def test_hierarchies_that_cannot_be_meant_are_refused(parents, message):
+def test_invalid_hierarchies_are_refused(parents, message):
     with pytest.raises(ArgumentError, match=message):
         chain(parents, 4)
 
@@ -41,7 +41,7 @@ def test_sizes_of_levels():
         ((), "coarse is empty"),
     ],
 )
-def test_sizes_that_cannot_be_meant_are_refused(coarse, message):
+def test_invalid_sizes_are_refused(coarse, message):
     with pytest.raises(ArgumentError, match=message):
         level_sizes(8, coarse, None)
 
@@ -51,11 +51,11 @@ def test_sizes_and_a_given_hierarchy_must_agree():
         level_sizes(3, (3,), chain([[0, 0, 1]], 3))
 
 
-def test_one_value_a_level():
-    assert one_a_level("level_weights", None, 3, 1.0) == [1.0, 1.0, 1.0]
-    assert one_a_level("level_weights", (1.0, 0.5), 2, 1.0) == [1.0, 0.5]
-    with pytest.raises(ArgumentError, match="level_weights has 1 entries; expected one a level, 2"):
-        one_a_level("level_weights", (1.0,), 2, 1.0)
+def test_one_value_per_level():
+    assert one_per_level("level_weights", None, 3, 1.0) == [1.0, 1.0, 1.0]
+    assert one_per_level("level_weights", (1.0, 0.5), 2, 1.0) == [1.0, 0.5]
+    with pytest.raises(ArgumentError, match="level_weights has 1 entries; expected one per level, 2"):
+        one_per_level("level_weights", (1.0,), 2, 1.0)
 
 
 def test_group_means_by_hand():

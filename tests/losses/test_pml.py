@@ -126,7 +126,7 @@ def test_distance_weighted_triplets_follow_torchs_seed_and_survive_every_batch()
             assert loss(torch.ones(12, 8), bad).isfinite()
 
 
-def test_any_loss_of_pml_serves_in_ours():
+def test_any_loss_of_pml_works_in_ours():
     g = torch.Generator().manual_seed(0)
     embeddings, labels = torch.randn(8, 4, generator=g), torch.arange(8) % 3
     theirs, miner = pml_losses.CircleLoss(), pml_miners.PairMarginMiner()
@@ -141,14 +141,14 @@ def test_any_loss_of_pml_serves_in_ours():
         ours(embeddings, torch.arange(8) % 4)
 
 
-def test_embeddings_go_as_they_are_where_asked():
+def test_embeddings_are_not_normalized_on_request():
     theirs = pml_losses.NPairsLoss()
     embeddings, labels = 3 * torch.eye(4), torch.tensor([0, 0, 1, 1])
     raw = FromPML(2, 4, loss=theirs, normalized=False)
     torch.testing.assert_close(raw(embeddings.half(), labels), theirs(embeddings, labels))
 
 
-def test_a_loss_of_ours_serves_in_a_loop_of_pml():
+def test_a_loss_of_ours_works_in_a_loop_of_pml():
     """The loop of that package's own examples: miner, loss with the mined triplets, one optimizer for all."""
     g = torch.Generator().manual_seed(0)
     model = torch.nn.Linear(6, 4)
@@ -171,7 +171,7 @@ def test_a_loss_of_ours_serves_in_a_loop_of_pml():
         loss(embeddings, labels, None, embeddings, labels)
 
 
-def test_settings_that_cannot_be_meant_are_refused():
+def test_invalid_arguments_are_refused():
     with pytest.raises(ArgumentError, match="sampling is 'distance'; did you mean 'distance_weighted'"):
         Margin(3, 2, sampling="distance")
     with pytest.raises(ArgumentError, match="margin is 0; it must be above 0"):
@@ -181,7 +181,7 @@ def test_settings_that_cannot_be_meant_are_refused():
 
 
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")  # in its own progress bar
-def test_a_loss_of_ours_serves_in_a_trainer_of_pml(capfd):
+def test_a_loss_of_ours_works_in_a_trainer_of_pml(capfd):
     g = torch.Generator().manual_seed(0)
     labels = torch.arange(24) % 3
     data = torch.eye(6)[:3][labels] + 0.1 * torch.randn(24, 6, generator=g)

@@ -57,7 +57,7 @@ def test_a_scale_at_which_plain_exponentials_overflow(dtype):
     torch.testing.assert_close(loss(embeddings, swapped).double(), exact, rtol=1e-5, atol=0)
 
 
-def test_a_class_without_samples_takes_part_as_a_negative_only():
+def test_a_class_without_samples_is_a_negative_only():
     sims, labels = torch.tensor([[0.9, 0.1, 0.3]]), torch.tensor([0])
     pull = math.log1p(math.exp(-32 * (0.9 - 0.1)))
     push = [0, math.log1p(math.exp(32 * 0.2)), math.log1p(math.exp(32 * 0.4))]

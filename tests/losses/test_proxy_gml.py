@@ -166,6 +166,6 @@ def test_number_of_neighbors_of_the_papers(classes, proxies_per_class, ratio, ne
         ({"positive_bonus": -1}, "positive_bonus is -1; it must be at least 0"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(settings, message):
+def test_invalid_arguments_are_refused(settings, message):
     with pytest.raises(ArgumentError, match=message):
         ProxyGML(5, 4, **settings)

@@ -33,7 +33,7 @@ def batch(size: int = 8) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.1, 1.0])
-def test_the_sample_holds_every_own_class_and_about_its_share_of_the_others(fraction):
+def test_the_sample_holds_the_classes_of_the_batch_and_about_its_fraction_of_the_others(fraction):
     labels = torch.tensor([999, 3, 3, 500])
     sizes = []
     for seed in range(20):

@@ -70,7 +70,7 @@ def test_shards_load_on_any_number_of_processes(processes, size):
 
 @pytest.mark.parametrize("rows_drawn", [1, 3, 100])
 @pytest.mark.parametrize("size", [2, 3])
-def test_parts_start_as_the_rows_of_the_whole_a_block_at_a_time(size, rows_drawn, monkeypatch):
+def test_shards_start_as_rows_of_one_table_drawn_in_blocks(size, rows_drawn, monkeypatch):
     """At random, and at noisy class means; no process ever holds the proxies of all classes."""
     base, labels = {"name": "soft_triple", "settings": {"centers_per_class": 2}}, torch.arange(20) % 6
     embeddings = torch.randn(20, worker.DIM, generator=worker.start())
@@ -97,7 +97,7 @@ def test_one_process_is_the_base_loss(name):
 
 
 @pytest.mark.parametrize(("count", "size"), [(11, 1), (11, 2), (11, 3), (7, 7), (1_000_003, 8)])
-def test_shares_are_whole_in_order_and_even(count, size):
+def test_parts_cover_all_classes_in_order_and_evenly(count, size):
     shares = [Processes(rank, size).share(count) for rank in range(size)]
     assert shares[0][0] == 0
     assert shares[-1][1] == count
@@ -106,7 +106,7 @@ def test_shares_are_whole_in_order_and_even(count, size):
     assert max(lengths) - min(lengths) <= 1
 
 
-def test_alone_everything_is_the_identity():
+def test_in_one_process_everything_is_the_identity():
     embeddings, labels = torch.randn(3, 2), torch.tensor([0, 1, 1])
     assert global_batch(embeddings, labels) == (embeddings, labels)
     alone = Processes.all()
@@ -133,7 +133,7 @@ def test_rows_of_files(tmp_path: Path):
 
 
 def test_refusals():
-    with pytest.raises(ArgumentError, match="3 classes cannot be cut over 4 processes"):
+    with pytest.raises(ArgumentError, match="3 classes cannot be divided over 4 processes"):
         Sharded(3, 2, processes=Processes(0, 4))
     with pytest.raises(ArgumentError, match="ProxyGML"):
         Sharded(30, 2, base="proxy_gml")

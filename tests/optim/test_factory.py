@@ -76,7 +76,7 @@ def test_a_state_goes_on_exactly(trainable, proxy_optimizer):
     assert torch.equal(loss.proxies, again.proxies)
 
 
-def test_forgotten_moments_are_gone(trainable):
+def test_reset_moments_are_gone(trainable):
     loss = NormSoftmax(3, 4)
     optimizers = built(trainable, loss, proxy_optimizer="row_sparse_adamw")
     loss(torch.randn(2, 4), torch.tensor([0, 1])).backward()

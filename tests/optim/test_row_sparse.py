@@ -107,7 +107,7 @@ def test_sgd_without_momentum_and_coupled_decay_equals_torch():
     torch.testing.assert_close(ours, dense, rtol=1e-12, atol=1e-12)
 
 
-def test_an_idle_row_of_adamw_stands_still_and_its_moments_fade():
+def test_adamw_leaves_rows_without_gradient_and_shrinks_their_moments():
     """One gradient, nine idle steps, hand-computed moments; the other rows never move."""
     parameter = start()
     before = parameter.detach().clone()
@@ -129,7 +129,7 @@ def test_an_idle_row_of_adamw_stands_still_and_its_moments_fade():
     assert not state["exp_avg"][[0, 1, 3, 4, 5, 6]].any()
 
 
-def test_one_second_moment_a_row_keeps_the_direction():
+def test_one_second_moment_per_row_keeps_the_direction():
     parameter = start()
     before = parameter.detach().clone()
     optimizer = RowSparseAdamW([parameter], lr=0.1, weight_decay=0.0, second_moment="row")

@@ -59,7 +59,7 @@ def test_the_rate_rises_during_the_warmup(done, factor):
     assert lr_factor(schedule, epoch=1, epochs=4, metrics=[], done=done) == pytest.approx(factor)
 
 
-def test_plateau_waits_for_patience_and_starts_anew_after_a_drop():
+def test_plateau_waits_for_patience_and_starts_again_after_a_drop():
     schedule = ScheduleSettings(name="plateau", gamma=0.1, patience=1)
     metrics = [0.5, 0.6, 0.6, 0.59, 0.58, 0.7, 0.7]
     assert factors(schedule, 8, metrics) == pytest.approx([1, 1, 1, 1, 0.1, 0.1, 0.1, 0.1])

@@ -16,8 +16,8 @@ def build_tree(
 
     Args:
         groups: for each coarse level, finest first, the group of each class.
-        class_names: one name a class.
-        group_names: for each coarse level one name a group; "group 0" and so on when None.
+        class_names: one name per class.
+        group_names: for each coarse level one name per group; "group 0" and so on when None.
     """
     members: list[tuple[int, Tree]] = list(enumerate({"name": name} for name in class_names))
     for depth, of_class in enumerate(groups):
@@ -39,12 +39,12 @@ def build_tree(
 
 
 def leaves(tree: Tree) -> int:
-    """How many classes are in the tree."""
+    """The number of classes in the tree."""
     return sum(map(leaves, tree["children"])) if "children" in tree else 1
 
 
 def tree_text(tree: Tree, indent: int = 0) -> str:
-    """One line a group or class, indented by depth."""
+    """One line per group or class, indented by depth."""
     count = f" ({leaves(tree)})" if "children" in tree else ""
     lines = [f"{'  ' * indent}{tree['name']}{count}"]
     return "\n".join(lines + [tree_text(child, indent + 1) for child in tree.get("children", [])])

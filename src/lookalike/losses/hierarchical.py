@@ -1,13 +1,14 @@
-"""HPL: proxies on several levels, where a coarse proxy stands for a group of classes that look alike.
+"""HPL: a proxy loss on several levels, where a coarse proxy stands for a group of classes that look alike.
 
-One proxy loss is applied on every level: to the classes, to groups of classes, perhaps to groups of groups.
-Nobody labels the groups: every so often k-means clusters the proxies of one level into those of the next.
+One proxy loss is applied to the classes, to groups of classes, perhaps to groups of groups. The groups need no
+labels: every few iterations k-means clusters the proxies of one level into those of the next.
 
-Source: Yang, Bastan, Zhu, Gray and Samaras, "Hierarchical Proxy-based Loss for Deep Metric Learning", WACV
-2022. There is no public code, and only the supplement was at hand. It gives: a proxy loss on several levels,
+There is no public code, and only the paper's supplement was read. It gives: a proxy loss on several levels,
 unit vectors, coarse proxies by clustering, renewed every T iterations, the same settings on all levels unless
-tuned, and the variant with a given hierarchy. Everything else is a switch here, without a claim to be the
-authors'.
+tuned, and the variant with a given hierarchy. Everything else is an argument here, without a claim that the
+authors chose its default.
+
+Shapes: N vectors, K clusters, D dimension, C classes.
 """
 
 import warnings
@@ -25,7 +26,7 @@ from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.build import Base, build, build_base, class_and_settings
 from lookalike.losses.class_tree import Tree, build_tree
 from lookalike.losses.functional import unit_rows
-from lookalike.losses.levels import chain, group_means, level_sizes, one_a_level
+from lookalike.losses.levels import chain, group_means, level_sizes, one_per_level
 from lookalike.utils.validation import check_at_least, check_choice
 
 
@@ -39,7 +40,7 @@ def spherical_kmeans(
 
     An empty cluster gets the vector that is farthest from its own center, among clusters of two or more.
     """
-    from sklearn.cluster import KMeans  # 95 MB of memory and most of a second, which other losses do without
+    from sklearn.cluster import KMeans  # 95 MB of memory and most of a second, which other losses do not need
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():  # of fewer distinct vectors than clusters, which is handled below
@@ -50,9 +51,9 @@ def spherical_kmeans(
     cosines_NK = unit_ND @ (centers_KD / np.maximum(lengths_K1, 1e-12)).T
     nearest_N = cosines_NK.argmax(axis=1)
     for empty in np.setdiff1d(np.arange(clusters), nearest_N):
-        own_N = cosines_NK[np.arange(len(nearest_N)), nearest_N]
-        alone_N = np.bincount(nearest_N, minlength=clusters)[nearest_N] == 1
-        nearest_N[np.where(alone_N, np.inf, own_N).argmin()] = empty
+        to_center_N = cosines_NK[np.arange(len(nearest_N)), nearest_N]
+        singleton_N = np.bincount(nearest_N, minlength=clusters)[nearest_N] == 1
+        nearest_N[np.where(singleton_N, np.inf, to_center_N).argmin()] = empty
     return np.asarray(nearest_N, dtype=np.int64)
 
 
@@ -63,11 +64,13 @@ def _levels(
     level_settings: Sequence[Mapping[str, Any]] | None,
     generator: Generator | None,
 ) -> list[ProxyLoss]:
-    """One loss a level, classes first; a ready base is the first one unless settings of its level differ."""
+    """One loss per level, classes first; a ready base is the first one unless settings of its level differ."""
     kind, settings = class_and_settings(base)
     levels: list[ProxyLoss] = []
     level: MetricLoss
-    for size, extra in zip(sizes, one_a_level("level_settings", level_settings, len(sizes), {}), strict=True):
+    for size, extra in zip(
+        sizes, one_per_level("level_settings", level_settings, len(sizes), {}), strict=True
+    ):
         if not levels and not extra:
             level = build_base(base, size, embedding_dim, generator)
         else:
@@ -76,7 +79,7 @@ def _levels(
             raise ArgumentError(f"base is a {type(level).__name__}; every level takes a loss with proxies")
         levels.append(level)
     if len({level.proxies_per_class for level in levels}) > 1:
-        raise ArgumentError("level_settings differ in proxies a class; give every level the same number")
+        raise ArgumentError("level_settings differ in proxies per class; give every level the same number")
     return levels
 
 
@@ -88,15 +91,14 @@ class HierarchicalProxyLoss(MetricLoss):
             then is the level of the classes.
         coarse: number of groups on each coarse level, finest first, not rising; 10 on one level when None.
         update_every: T, iterations between two clusterings.
-        coarse_mode: how coarse proxies live between two clusterings. "free": parameters that start at the
-            mean directions of their groups; the optimizer should then forget them (`pop_reset_parameters`). "means":
-            the means of their members at each step, with gradient to the members. "constant": kept as they
-            were.
-        level_weights: one a level, classes first; 1 when None.
+        coarse_mode: what coarse proxies are between two clusterings. "free": parameters that start at the mean
+            directions of their groups; their optimizer state has to be dropped (`pop_reset_parameters`).
+            "means": the means of their members at each step, with gradient to the members. "constant": fixed.
+        level_weights: one per level, classes first; 1 each when None.
         parents: a given hierarchy instead of the learned one: for each coarse level the group of each class.
-            In mode "free" its proxies start once and are not set again.
+            In mode "free" its proxies are set once, at the start.
         start_after: iterations with the level of the classes only, before the first clustering. Groups of
-            random proxies are random and hold together: start late, or with proxies at class means.
+            random proxies are random and stay so: start late, or with proxies at class means.
         level_settings: for each level, classes first, settings of the base that differ there.
         seed: of k-means, which starts by k-means++ once and from the current means of the groups afterwards.
         generator: source of the proxies' random start.
@@ -134,7 +136,7 @@ class HierarchicalProxyLoss(MetricLoss):
         self.start_after = start_after
         self.seed = seed
         self.given = steps is not None
-        self.level_weights = one_a_level("level_weights", level_weights, len(sizes), 1.0)
+        self.level_weights = one_per_level("level_weights", level_weights, len(sizes), 1.0)
         self.iteration = 0
 
         levels = _levels(base, sizes, embedding_dim, level_settings, generator)
@@ -173,7 +175,7 @@ class HierarchicalProxyLoss(MetricLoss):
         return torch.stack(terms).sum()
 
     def _labeled_levels(self, labels: Tensor) -> list[tuple[float, ProxyLoss, Tensor, Tensor]]:
-        """Weight, loss, proxies and the batch's labels of each level that counts so far."""
+        """Weight, loss, proxies and the batch's labels of each level that is in the loss so far."""
         proxies: Tensor = self.proxies
         levels = [(self.level_weights[0], self.proxy_loss, proxies, labels)]
         for depth, level, parent in self._coarse_levels() if self.grouped else ():
@@ -185,7 +187,7 @@ class HierarchicalProxyLoss(MetricLoss):
 
     @property
     def grouped(self) -> bool:
-        """Whether the first clustering has been: until then, only the level of the classes counts."""
+        """Whether the classes have been clustered; until then only the level of the classes is in the loss."""
         return self.iteration > self.start_after
 
     @torch.no_grad()
@@ -226,7 +228,7 @@ class HierarchicalProxyLoss(MetricLoss):
         return build_tree(self.groups(), class_names)
 
     def get_extra_state(self) -> Tensor:
-        """Iterations so far, kept in the state dict so that a resumed run clusters at the same steps."""
+        """Iterations so far, in the state dict so that a resumed run clusters at the same steps."""
         return torch.tensor(self.iteration)
 
     def set_extra_state(self, state: Tensor) -> None:

@@ -1,10 +1,7 @@
-"""HORDE: a loss on the embedding and, beside it, on high-order moments of the feature map it was pooled from.
+"""HORDE: a loss on the embedding, and on high-order moments of the feature map that it was pooled from.
 
 Two classes can have the same mean of features and differ in how these vary over the image. The higher
 moments regularize training; only the embedding itself is used afterwards.
-
-Source: Jacob, Picard, Histace and Klein, "Metric Learning with HORDE: High-Order Regularizer for Deep
-Embeddings", ICCV 2019.
 """
 
 import copy
@@ -18,7 +15,7 @@ from lookalike.errors import ArgumentError
 from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.build import Base, build_base
 from lookalike.losses.functional import full_precision
-from lookalike.losses.levels import one_a_level
+from lookalike.losses.levels import one_per_level
 from lookalike.losses.pair_counts import PairCounts
 from lookalike.utils.validation import check_at_least
 
@@ -36,7 +33,7 @@ class Horde(MetricLoss):
         base: the loss of all orders: a name, {"name": ..., "settings": {...}}, or a ready proxy loss.
         orders: K, at least 2.
         moment_channels: M, of the maps phi. Training keeps about 2*K maps of B*M*height*width numbers.
-        order_weights: one an order; 1 when None.
+        order_weights: one per order; 1 each when None.
         generator: source of the random start.
     """
 
@@ -62,9 +59,11 @@ class Horde(MetricLoss):
         check_at_least("moment_channels", moment_channels, 1)
         first = build_base(base, num_classes, embedding_dim, generator)
         if first.needs_feature_maps:
-            raise ArgumentError(f"base is a {type(first).__name__}, and takes feature maps too; name another")
+            raise ArgumentError(
+                f"base is a {type(first).__name__}, which takes feature maps too; name another"
+            )
         self.channels = channels
-        self.order_weights = one_a_level("order_weights", order_weights, orders, 1.0)
+        self.order_weights = one_per_level("order_weights", order_weights, orders, 1.0)
         order_losses = [first, *(copy.deepcopy(first) for _ in range(orders - 1))]
         lifts = [nn.Conv2d(channels, moment_channels, 1, bias=False) for _ in range(orders)]
         heads = [nn.Linear(moment_channels, embedding_dim, bias=False) for _ in range(orders - 1)]

@@ -1,6 +1,6 @@
 """Levels of a hierarchy of classes: their sizes, which group belongs to which, and the proxies of groups.
 
-Letters: P proxies of C classes (or groups) in class-major order, K groups above them, D embedding dimension.
+Shapes: P proxies of C classes (or groups) in class-major order, K groups above them, D embedding dimension.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def chain(parents: Sequence[Sequence[int]], num_classes: int) -> list[Tensor]:
-    """From the group of each class on every level to the parent of each group of the level before.
+    """The parent of each group on the level above, from the group of each class on every level.
 
     Raises:
         ArgumentError: a level of wrong length, an unused group number, or groups that do not nest.
@@ -62,12 +62,12 @@ def level_sizes(num_classes: int, coarse: Sequence[int] | None, steps: Sequence[
     return sizes
 
 
-def one_a_level(what: str, values: Sequence[T] | None, levels: int, default: T) -> list[T]:
+def one_per_level(what: str, values: Sequence[T] | None, levels: int, default: T) -> list[T]:
     """The values, or the default for every level; refuses another number of them."""
     if values is None:
         return [default] * levels
     if len(values) != levels:
-        raise ArgumentError(f"{what} has {len(values)} entries; expected one a level, {levels}")
+        raise ArgumentError(f"{what} has {len(values)} entries; expected one per level, {levels}")
     return list(values)
 
 

@@ -1,20 +1,20 @@
-"""Sampled classes: each step sees the classes of the batch and a random share of all others.
+"""Sampled classes: a loss over the classes of the batch and a random part of all others.
 
-A step then costs that share of the whole loss, and with `sparse_gradients` the other proxies get no gradient
-at all, which `lookalike.optim.row_sparse` makes use of. Own classes are never left out.
+A step then costs that part of the whole loss, and with `sparse_gradients` the other proxies get no gradient
+at all, which the optimizers of `lookalike.optim.row_sparse` use. The classes of the batch are never left out.
 
-Each absent class is drawn with probability `fraction`, independently, and counts 1/fraction among the others.
-So any sum over classes keeps its expected value: the whole of Proxy-Anchor's negative term and SoftTriple's
-regularizer, values and gradients, are unbiased for a given batch. In softmax losses the sum of exponentials
-is unbiased, and its logarithm a little low (by about var/(2 mean^2) of the sampled sum). With
-`corrected=False` the sample is taken for all there is, as PartialFC does: the loss is lower by about
-log(1/fraction), and negatives push less.
+Each absent class is drawn with probability `fraction`, independently, and has weight 1/fraction among the
+other classes. So any sum over classes keeps its expected value: Proxy-Anchor's negative term and SoftTriple's
+regularizer are unbiased for a given batch, values and gradients. In softmax losses the sum of exponentials is
+unbiased, and its logarithm a little low (by about var/(2 mean^2) of the sampled sum). With `corrected=False`
+the sample is treated as all classes, as Partial FC does: the loss is lower by about log(1/fraction), and
+negatives have less weight.
 
-What is lost either way is that the hardest wrong classes of a sample are only met in `fraction` of the steps.
-Retrieval by class proxies over millions of classes was reported to get worse by it; the whole loss in chunks,
-or proxies sharded over processes, are exact.
+Either way the hardest wrong classes of a sample occur in only `fraction` of the steps. Retrieval by class
+proxies over millions of classes was reported to get worse; the whole loss in chunks, or proxies sharded over
+processes, are exact.
 
-Source of the idea: An et al., "Partial FC: Training 10 Million Identities on a Single Machine", 2021.
+Shapes: B batch, C classes, S sampled classes, Q their proxies, D dimension.
 """
 
 from typing import Any, ClassVar
@@ -30,7 +30,7 @@ from lookalike.losses.chunked import ChunkedProxyLoss
 from lookalike.losses.kernels.chunks import Part
 from lookalike.utils.validation import check_between
 
-LEAST_DRAWN = 20  # absent classes expected in a sample; none at all then has a chance of e^-20
+LEAST_DRAWN = 20  # expected absent classes in a sample; the chance of an empty sample is then e^-20
 
 
 def chunked_base(
@@ -65,15 +65,15 @@ def sample_classes(
 
 
 class Sampled(MetricLoss):
-    """A base loss over the batch's classes and a random share of the others; over all in evaluation mode.
+    """A base loss over the batch's classes and a random part of the others; over all classes in evaluation mode.
 
     Args:
         base: Proxy-Anchor, SoftTriple or a softmax loss: a name, {"name": ..., "settings": {...}}, or ready.
-        fraction: share of the absent classes in each step.
-        corrected: whether an absent class that was drawn counts 1/fraction; see above.
-        sparse_gradients: the proxies' gradient becomes a sparse tensor of the rows that took part. Optimizers
-            have to take it (`lookalike.optim.row_sparse`, torch's SparseAdam); clipping by torch does not.
-        seed: the draw of step t is a function of seed and t, the same in each process.
+        fraction: of the absent classes in each step.
+        corrected: whether an absent class that was drawn has weight 1/fraction; see above.
+        sparse_gradients: whether the proxies' gradient is a sparse tensor of the rows in the sample, which needs
+            an optimizer for it (`lookalike.optim.row_sparse`, torch's SparseAdam); torch cannot clip it.
+        seed: decides, with the number of the step, which classes are drawn; the same in each process.
         generator: source of the proxies' random start.
     """
 
@@ -128,7 +128,7 @@ class Sampled(MetricLoss):
         return self.base.chunked(embeddings, proxies_QD, torch.searchsorted(classes_S, labels), part)
 
     def get_extra_state(self) -> Tensor:
-        """The number of steps, so that a resumed run draws what it would have drawn."""
+        """The number of steps, so that a resumed run draws the same classes."""
         return torch.tensor(self.iteration)
 
     def set_extra_state(self, state: Tensor) -> None:

@@ -1,11 +1,11 @@
-"""Sharded proxies: each process holds the proxies of its share of the classes, and the loss stays exact.
+"""Sharded proxies: each process holds the proxies of a part of the classes, and the loss stays exact.
 
-Every process gets the global batch (`lookalike.utils.distributed.global_batch`), computes its own classes in
-chunks, and exchanges what runs over all classes: B own cosines, B sums of exponentials, B x D gradients by
-the embeddings. So the loss and all gradients are those of one process with all proxies.
+Every process gets the global batch (`lookalike.utils.distributed.global_batch`), computes its classes in
+chunks, and exchanges sums over all classes: the value, B log-sums of exponentials, B x D gradients by the
+embeddings. So the loss and all gradients are those of one process with all proxies.
 
-A file of a shard has its range of classes in its name, so that any number of processes can read what any
-other number has written; each reads only its rows.
+The name of a shard's file has its range of classes, so that any number of processes can read what any other
+number has written; each reads only its rows.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,17 +25,18 @@ from lookalike.utils.distributed import Processes
 
 
 class Sharded(MetricLoss):
-    """A base loss whose proxies are cut by class over the processes, in order of rank.
+    """A base loss whose proxies are divided by class over the processes, in order of rank.
 
     Args:
         base: Proxy-Anchor, SoftTriple or a softmax loss: a name, {"name": ..., "settings": {...}}, or ready.
         processes: those of torch.distributed when None.
-        generator: source of the proxies' random start. All proxies are drawn, a block at a time, and the own
-            rows kept, so that the start is the same for any number of processes; without it, seed torch alike
-            on all of them.
+        generator: source of the proxies' random start. All proxies are drawn, a block at a time, and the rows of
+            this process kept, so that the start is the same for any number of processes; without it, seed
+            torch equally on all of them.
 
-    `forward` takes the global batch, the same on every process. `proxies` are the own rows; their gradient is
-    complete and must not be averaged over processes (leave this module out of DistributedDataParallel).
+    `forward` takes the global batch, the same on every process. `proxies` are the rows of this process; their
+    gradient is complete and must not be averaged over processes (keep this module out of
+    DistributedDataParallel).
     """
 
     def __init__(
@@ -51,19 +52,19 @@ class Sharded(MetricLoss):
         self.processes = processes or Processes.all()
         if num_classes < self.processes.size:
             raise ArgumentError(
-                f"{num_classes} classes cannot be cut over {self.processes.size} processes; use fewer"
+                f"{num_classes} classes cannot be divided over {self.processes.size} processes; use fewer"
             )
         self.first, self.end = self.processes.share(num_classes)
         if isinstance(base, MetricLoss):
             self.base = chunked_base(base, num_classes, embedding_dim)
             n = self.base.proxies_per_class
-            own = self.base.proxies.detach()[self.first * n : self.end * n].clone()
-            self.base.proxies = nn.Parameter(own)
+            rows = self.base.proxies.detach()[self.first * n : self.end * n].clone()
+            self.base.proxies = nn.Parameter(rows)
             return
         with torch.device("meta"):  # all proxies together may be more than one process can hold
             self.base = chunked_base(base, num_classes, embedding_dim)
-        rows = (self.end - self.first) * self.base.proxies_per_class
-        self.base.proxies = nn.Parameter(torch.empty(rows, embedding_dim))
+        held = (self.end - self.first) * self.base.proxies_per_class
+        self.base.proxies = nn.Parameter(torch.empty(held, embedding_dim))
         self.base.reset_parameters(generator, first=self.first)
 
     @property
@@ -73,7 +74,7 @@ class Sharded(MetricLoss):
 
     @property
     def proxy_loss(self) -> ProxyLoss:
-        """The base loss, which holds the own rows only."""
+        """The base loss, which holds the rows of this process only."""
         return self.base
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
@@ -84,18 +85,18 @@ class Sharded(MetricLoss):
     def initialize_proxies_at_class_means(
         self, embeddings_MD: Tensor, labels_M: Tensor, generator: Generator | None = None
     ) -> None:
-        """Puts the own proxies where one process would have put them."""
+        """Puts the proxies of this process at the class means, as one process would."""
         self.base.initialize_proxies_at_class_means(embeddings_MD, labels_M, generator, first=self.first)
 
     def save(self, folder: Path) -> None:
-        """Writes the own proxies; every process calls it with the same folder."""
+        """Writes the proxies of this process; every process calls it with the same folder."""
         save_rows(
             folder, {"proxies": self._by_class(self.proxies)}, first=self.first, num_classes=self.num_classes
         )
 
     @torch.no_grad()
     def load(self, folder: Path) -> None:
-        """Reads the own proxies from files of any number of processes."""
+        """Reads the proxies of this process from files of any number of processes."""
         rows = load_rows(folder, ["proxies"], first=self.first, end=self.end)
         self.proxies.copy_(rows["proxies"].view_as(self.proxies))
 
@@ -107,7 +108,7 @@ def save_rows(folder: Path, tensors: Mapping[str, Tensor], *, first: int, num_cl
     """Writes tensors whose rows are classes first, first+1, ... as `classes-<first>-<end>.safetensors`.
 
     Raises:
-        FileError: the folder holds rows of another number of classes, or of classes that overlap these.
+        FileError: the folder holds rows of classes that overlap these.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (count,) = {len(tensor) for tensor in tensors.values()}

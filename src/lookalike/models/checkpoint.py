@@ -20,7 +20,7 @@ from lookalike.errors import FileError, LookalikeError, first_line
 from lookalike.models import backbones
 from lookalike.models.config import EmbedderConfig
 from lookalike.models.embedder import Embedder
-from lookalike.utils.io import to_json, write_atomically
+from lookalike.utils.io import escape_surrogates, to_json, write_atomically
 
 FORMAT = 2
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
@@ -56,7 +56,7 @@ def save_model(
         "extra": extra or {},
     }
     config["checksum"] = _checksum(config, tensors)
-    text = to_json(config, indent=1)
+    text = escape_surrogates(to_json(config, indent=1))
     write_atomically(folder / WEIGHTS, lambda file: save_file(tensors, file, metadata={"config": text}))
     write_atomically(folder / CONFIG, lambda file: file.write_text(text + "\n", encoding="utf-8"))
 

@@ -247,10 +247,10 @@ class Catalog:
                     root,
                     _stored(f.path),
                     item,
-                    f.label,
+                    _stored(f.label),
                     f.size,
                     f.modified,
-                    *(f.values.get(name) for name in names),
+                    *(_stored(v) if isinstance(v := f.values.get(name), str) else v for name in names),
                 )
                 for item, f in zip(items, files, strict=True)
             ),
@@ -299,7 +299,7 @@ class Catalog:
     def labels(self) -> list[str]:
         """Every label, sorted."""
         return [
-            str(label) for (label,) in self._db.execute("SELECT DISTINCT label FROM files ORDER BY label")
+            _text(label) for (label,) in self._db.execute("SELECT DISTINCT label FROM files ORDER BY label")
         ]
 
     def page(self, where: Where | None, after: int, count: int) -> list[int]:
@@ -321,7 +321,7 @@ class Catalog:
         names, roots = list(self._columns()), self.roots()
         for root, path, item, label, size, modified, *values in rows:
             known = {name: value for name, value in zip(names, values, strict=True) if value is not None}
-            yield StoredFile(roots[root], item, IndexedFile(_text(path), label, size, modified, known))
+            yield StoredFile(roots[root], item, IndexedFile(_text(path), _text(label), size, modified, known))
 
     def _in(self, sql: str, values: Sequence[Any], *before: Any) -> Iterator[tuple[Any, ...]]:
         """The rows of `sql`, whose `(?)` stands for all of `values`, a part at a time."""
@@ -348,7 +348,7 @@ def _ints(rows: Iterable[tuple[Any, ...]]) -> Ints:
 
 
 def _stored(path: str) -> str | bytes:
-    """A path as SQLite takes it: names that are not UTF-8 are kept as bytes."""
+    """A path or label as SQLite takes it: names that are not UTF-8 are kept as bytes."""
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:

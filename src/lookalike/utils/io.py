@@ -40,8 +40,13 @@ def remove_temporaries(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes UTF-8 text, whole or not at all."""
-    write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"))
+    """Writes UTF-8 text, whole or not at all; parts of names that are not UTF-8 are escaped."""
+    write_atomically(path, lambda file: file.write_text(escape_surrogates(text), encoding="utf-8"))
+
+
+def escape_surrogates(text: str) -> str:
+    r"""`text` with bytes of names that are not UTF-8 as `\udce9`, which JSON reads back as they were."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
