@@ -1,4 +1,5 @@
-# Serves an index over HTTP:  docker run -p 8000:8000 -v /my/index:/index:ro lookalike
+# Serves an index over HTTP; the address with its token is printed, or the token is yours:
+#   docker run -p 8000:8000 -v /my/index:/index:ro -e LOOKALIKE_TOKEN=... lookalike
 #
 #   docker build -t lookalike .                                  # PyTorch as pip finds it: on Linux with CUDA
 #   docker build -t lookalike --build-arg TORCH_INDEX=URL .      # URL: the index of CPU wheels that PyTorch's

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench dist clean
+.PHONY: demo test bench dist docs clean
 
 $(BIN)/lookalike: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,9 @@ dist: $(VENV)/dev
 	rm -rf dist build
 	$(BIN)/python -m build --outdir dist .
 	.ci/try_wheel dist/*.whl
+
+docs: $(VENV)/dev
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache

@@ -1,5 +1,8 @@
-"""Writes the reference pages that come from the code: `make docs`. A test compares them with what is committed.
+"""Writes the pages that come from the code: `make docs`.
 
+tests/test_reference_pages.py compares them with the committed ones.
+
+docs/index.md                    every page by kind
 docs/reference/command_line.md   every command with its arguments, options and example
 docs/reference/settings.md       every setting with its default
 docs/reference/python_api.md     what `import lookalike` offers
@@ -24,16 +27,56 @@ from lookalike.models.recommended import recommended
 from lookalike.studies import STUDIES
 from lookalike.studies.published import SOURCES, citation
 
-REFERENCE = Path(__file__).parent / "reference"
+DOCS = Path(__file__).parent
+REFERENCE = DOCS / "reference"
 GENERATED = "<!-- Written by docs/generate.py; do not edit. -->\n\n"
 
 
 def pages() -> dict[str, str]:
-    """The text of each generated page, by file name."""
-    made = {"command_line.md": command_line(), "settings.md": settings(), "python_api.md": python_api()}
-    made["studies.md"] = studies()
-    by_hand = {"metrics.md": metrics(), "backbones.md": backbones()}
-    return {name: GENERATED + text for name, text in made.items()} | by_hand
+    """The text of each page, by its path below docs/."""
+    generated = {
+        "index.md": index(),
+        "reference/command_line.md": command_line(),
+        "reference/settings.md": settings(),
+        "reference/python_api.md": python_api(),
+        "reference/studies.md": studies(),
+    }
+    filled = {"reference/metrics.md": metrics(), "reference/backbones.md": backbones()}
+    return {path: GENERATED + text for path, text in generated.items()} | filled
+
+
+KINDS = {
+    "tutorials": "Tutorials",
+    "how_to": "How to",
+    "reference": "Reference",
+    "explanation": "Explanation",
+    "benchmarks": "Benchmarks",
+}
+NEW_PAGES = {"command_line.md": "Command line", "settings.md": "Settings", "python_api.md": "Python API"}
+"""Titles of pages that may not have been written yet."""
+
+
+def index() -> str:
+    """Every page by kind, with its title."""
+    blocks = [
+        "# Documentation",
+        "`lookalike` trains image embeddings with proxies, measures them on classes that training never saw, and "
+        "searches with them. Begin with the first tutorial.",
+    ]
+    for folder, kind in KINDS.items():
+        titles = {file.name: _title(file) for file in (DOCS / folder).glob("*.md")}
+        titles |= NEW_PAGES if folder == "reference" else {}
+        links = [
+            f"- [{title}]({folder}/{name})"
+            for name, title in sorted(titles.items(), key=lambda entry: entry[1])
+        ]
+        blocks += [f"## {kind}", "\n".join(links)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _title(file: Path) -> str:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return next(line.removeprefix("# ") for line in lines if line.startswith("# "))
 
 
 def metrics() -> str:
@@ -74,11 +117,12 @@ def studies() -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-STUDIES_HEAD = """Tables and data figures of the papers, under their own numbers; studies whose id has no number are ours
-or of slides and code. `lookalike study show NAME` prints rows, recipes and published numbers. How to run one is in
+STUDIES_HEAD = """Tables and data figures of the papers, under their own numbers; studies whose id has no number are
+ours or of slides and code. `lookalike study show NAME` prints rows, recipes and published numbers. How to run one is in
 [Reproduce a table](../tutorials/reproduce_a_table.md), what the protocols are in
 [Protocols](../explanation/protocols.md). Not studies: diagrams (ProxyNCA++ Figure 2, Proxy-Anchor Figures 2 and 3, HPL
-Figure 1) and ProxyNCA++ Figure 3, a two-dimensional toy without images. Published numbers have the tag of their source:"""
+Figure 1) and ProxyNCA++ Figure 3, a two-dimensional toy without images. Published numbers have the tag of their
+source:"""
 
 
 def command_line() -> str:
@@ -171,6 +215,5 @@ def _cell(text: str | None) -> str:
 
 
 if __name__ == "__main__":
-    REFERENCE.mkdir(exist_ok=True)
-    for file, text in pages().items():
-        (REFERENCE / file).write_text(text, encoding="utf-8")
+    for path, text in pages().items():
+        (DOCS / path).write_text(text, encoding="utf-8")

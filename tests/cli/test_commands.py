@@ -88,6 +88,19 @@ def test_embed_and_evaluate_files_agree(lookalike, trained, desk):
     assert answers[0]["map_at_r"] == answers[1]["map_at_r"] == answers[2]["map_at_r"]
 
 
+def test_embed_averages_as_many_views_as_are_asked_for(lookalike, trained, desk):
+    for views in ("1", "2"):
+        done = lookalike(
+            "embed", "runs/photos", "photos", "--out", f"{views}.npy", "--views", views, "--quiet"
+        )
+        assert done.code == 0, done.err
+        assert ("mirror image averaged" in done.out) == (views == "2")
+    assert not np.allclose(np.load("1.npy"), np.load("2.npy"))
+    refused = lookalike("embed", "runs/photos", "photos", "--out", "3.npy", "--views", "3", "--quiet")
+    assert refused.code != 0
+    assert "views is 3; it is 1 (the image) or 2" in refused.err
+
+
 def test_index_finds_an_image_itself_first_and_refuses_another_model(lookalike, trained, desk):
     assert lookalike("index", "runs/photos", "photos", "--out", "p.index", "--quiet").code == 0
     done = lookalike("search", "p.index", "photos/3/2.png", "-k", "3", "--json", "--html", "hits.html")

@@ -1,8 +1,8 @@
 """A folder of photos and a server of commands, each in its own process."""
 
 import pytest
-
 from benchmarks.faults import Commands
+
 from toys import TOY_SETTINGS, photo_folders
 
 SETTINGS = [word for name in (*TOY_SETTINGS, "train.refit=true") for word in ("--set", name)]

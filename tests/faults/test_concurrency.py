@@ -6,6 +6,7 @@ import signal
 import time
 
 from benchmarks.faults import differences, traces
+
 from faults.conftest import SETTINGS
 
 

@@ -60,3 +60,10 @@ def test_views_are_saved_with_the_model_and_are_in_its_fingerprint(embedder, ima
 def test_other_numbers_of_views_are_refused(embedder):
     with pytest.raises(ArgumentError, match="views"):
         embedder.set_views(3)
+
+
+def test_the_stages_of_a_network_are_found_in_inference_mode_too(embedder):
+    with torch.inference_mode():
+        assert [name for name, _ in embedder.named_stages] == [
+            name for name, _ in fuse_for_inference(embedder).named_stages
+        ]

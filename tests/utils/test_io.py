@@ -64,9 +64,9 @@ def test_a_write_that_fails_leaves_no_temporary(tmp_path):
         file.write_text("half")
         raise OSError(errno.ENOSPC, "No space left on device", str(file))
 
-    with pytest.raises(FileError, match=r"^cannot write '.*x': No space left on device; buy a disk$"):
-        with os_errors("write", tmp_path / "x", "buy a disk"):
-            write_atomically(tmp_path / "x", fail)
+    told = pytest.raises(FileError, match=r"^cannot write '.*x': No space left on device; buy a disk$")
+    with told, os_errors("write", tmp_path / "x", "buy a disk"):
+        write_atomically(tmp_path / "x", fail)
     assert not list(tmp_path.iterdir())
 
 

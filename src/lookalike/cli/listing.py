@@ -36,19 +36,6 @@ def _datasets() -> Rows:
     return known_datasets()
 
 
-def _engines() -> Rows:
-    from lookalike.search.engines import ENGINES
-
-    return [
-        {
-            "engine": name,
-            "about": entry.about,
-            "installed by": f"pip install 'lookalike[{entry.extra}]'" if entry.extra else "always there",
-        }
-        for name, entry in ENGINES.items()
-    ]
-
-
 def _metrics() -> Rows:
     from lookalike.evaluation.metrics import METRICS
 
@@ -65,6 +52,15 @@ def _studies() -> Rows:
     from lookalike.studies import STUDIES
 
     return [{"study": study.id, "rows": len(study.rows), "title": study.title} for study in STUDIES.values()]
+
+
+def _engines() -> Rows:
+    from lookalike.search.engines import ENGINES
+
+    return [
+        {"engine": name, "about": entry.about, "extra": entry.extra or "-", "uri": entry.uri or "-"}
+        for name, entry in ENGINES.items()
+    ]
 
 
 KINDS: dict[str, Callable[[], Rows]] = {

@@ -16,11 +16,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.utils.cpus import available_cpus
+from lookalike.utils.cpus import available_cpus, check_open_files
 
 Result = TypeVar("Result")
 SLOW = 0.0015
 """Seconds for an image from which on several threads decode; the first of a batch takes some for cold caches."""
+FILES_PER_WORKER = 16
+"""Open files that a decoding process needs in this one: pipes, and the memory of batches under way."""
 AHEAD = 2
 """Results of a thread that wait to be taken; decoded photos are large."""
 
@@ -31,7 +33,7 @@ def decoding_workers(workers: int | None) -> int:
 
 
 def embedding_workers(workers: int | None, device: torch.device | str) -> int:
-    """`decoding_workers` beside a network that only embeds: None means none on a CPU."""
+    """`decoding_workers` for a network that only embeds: None means none on a CPU."""
     return 0 if workers is None and torch.device(device).type == "cpu" else decoding_workers(workers)
 
 
@@ -87,6 +89,8 @@ class ImageLoader:
             yield from self._in_this_process(rows)
             return
         self._rows[:] = map(list, rows)
+        if self._loader is not None and self._loader._iterator is None:
+            check_open_files(FILES_PER_WORKER * self._loader.num_workers)
         for images, labels, _rows in self._loader:
             yield images, labels
 

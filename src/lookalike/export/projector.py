@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
-from torchvision.io import write_png
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_io import open_image
@@ -35,7 +35,8 @@ def write_projector(folder: Path, embeddings: Embeddings, table: LabeledImages) 
     config = ["embeddings {", '  tensor_path: "vectors.tsv"', '  metadata_path: "metadata.tsv"']
     side = thumbnail_side(len(table))
     if side >= LEAST_THUMBNAIL:
-        write_atomically(folder / "sprite.png", lambda file: write_png(sprite(table, side), str(file)))
+        image = Image.fromarray(sprite(table, side).permute(1, 2, 0).numpy())
+        write_atomically(folder / "sprite.png", lambda file: image.save(file, format="PNG"))
         config += [
             f'  sprite {{ image_path: "sprite.png" single_image_dim: {side} single_image_dim: {side} }}'
         ]

@@ -97,7 +97,15 @@ def compare(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> Agreement
 
 def _outside(kind: Kind, model: Path, images: Path, out: Path) -> NDArray[np.float32]:
     done = subprocess.run(
-        [sys.executable, "-P", str(Path(outside.__file__)), kind, str(model), str(images), str(out)],
+        [
+            sys.executable,
+            "-P",
+            str(Path(outside.__file__)),
+            kind,
+            str(model.resolve()),
+            str(images),
+            str(out),
+        ],
         capture_output=True,
         text=True,
         check=False,

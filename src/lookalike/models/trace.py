@@ -146,7 +146,8 @@ def trace(network: nn.Module, run: Callable[[nn.Module, Tensor], Tensor], images
 
     handles = [handle for path, module in network.named_modules() if path for handle in watch(path, module)]
     try:
-        with torch.no_grad():
+        with torch.inference_mode(False), torch.no_grad():
+            images = images.clone()  # inference tensors, of a caller in inference mode, count no versions
             result = run(network, images)
     finally:
         for handle in handles:

@@ -27,7 +27,7 @@ from lookalike.search.columns import TableColumns, read_columns
 from lookalike.search.encoder import BATCH, ImageEncoder
 from lookalike.search.engines import Floats
 from lookalike.search.facts import INDEX
-from lookalike.search.index import ImageIndex
+from lookalike.search.index import ImageIndex, stored_uri
 from lookalike.search.roots import Placement, place
 from lookalike.utils.progress import Phase, Progress
 from lookalike.utils.validation import check_choice
@@ -166,7 +166,7 @@ def _opened(
                 f"index '{out}' was built by model {facts.fingerprint[:12]}, '{run}' holds "
                 f"{encoder.fingerprint[:12]}; give another --out, or remove the folder to build it again"
             )
-        if engine not in (None, facts.engine) or uri not in (None, facts.uri):
+        if engine not in (None, facts.engine) or stored_uri(uri) not in (None, facts.uri):
             raise ArgumentError(
                 f"index '{out}' uses engine '{facts.engine}'{f' at {facts.uri}' if facts.uri else ''}; give another "
                 "--out for another engine"

@@ -29,6 +29,7 @@ from lookalike.search.catalog import Catalog, IndexedFile, StoredFile, box_of
 from lookalike.search.engines import ENGINES, Engine, EngineLocation, Floats, Ints
 from lookalike.search.facts import INDEX, IndexFacts, read_facts, write_facts
 from lookalike.search.where import Value, Where
+from lookalike.utils.io import remove_temporaries
 from lookalike.utils.validation import check_at_least, check_between, look_up, optional_import
 
 _WIDEN = 4
@@ -102,6 +103,7 @@ class ImageIndex:
                 else "keeps its vectors in the index folder: no --uri"
             )
             raise ArgumentError(f"search engine '{engine}' {needs}")
+        uri = stored_uri(uri)
         if entry.package:
             optional_import(entry.package, entry.extra)
         if folder.exists() and not folder.is_dir():
@@ -133,6 +135,8 @@ class ImageIndex:
         entry = look_up(ENGINES, facts.engine, "search engine")
         lock = _lock(folder) if writable else None
         try:
+            if writable:
+                remove_temporaries(folder)
             engine = entry.open(_location(folder, facts, writable=writable))
             index = cls(folder, facts, Catalog.open(folder, writable=writable), engine, lock)
             if writable:
@@ -355,6 +359,11 @@ class ImageIndex:
         if len(lost):
             with self.catalog.transaction():
                 self.catalog.delete_items(lost.tolist())
+
+
+def stored_uri(uri: str | None) -> str | None:
+    """A URI as the index keeps it: files by their absolute path, so that it can be opened from anywhere."""
+    return uri if uri is None or "://" in uri else str(Path(uri).absolute())
 
 
 def _match(files: Sequence[StoredFile], similarity: float) -> Match:

@@ -15,7 +15,7 @@ class RunFacts:
         epochs: how many were trained.
         best_epoch: the one that was best on the validation classes; 0 where the start was.
         classes, images: of training.
-        image_size, backbone_size: the input's side, and the side that the backbone was trained at; pixels.
+        image_size, largest_size: the input's side, and the one beyond which nothing is gained; pixels.
     """
 
     recall_at_1: float
@@ -25,7 +25,7 @@ class RunFacts:
     classes: int
     images: int
     image_size: int
-    backbone_size: int
+    largest_size: int
 
 
 def in_words(facts: RunFacts) -> list[str]:
@@ -61,8 +61,8 @@ def _what_next(facts: RunFacts) -> str:
         steps.append(
             "look at the remaining errors in the report, since some may be wrong labels or duplicate classes"
         )
-    if facts.image_size < facts.backbone_size:
-        steps.append(f"show larger images (data.image_size={facts.backbone_size})")
+    if facts.image_size < facts.largest_size:
+        steps.append(f"show larger images (data.image_size={facts.largest_size})")
     if facts.epochs == 0:
         steps.append("train (train.epochs, or --minutes)")
     elif facts.best_epoch and not _falls(facts):

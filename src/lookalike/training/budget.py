@@ -91,13 +91,8 @@ def ladder(mode: Mode, *, backbone_size: int, short_side: int, patch: int = 1) -
     Args:
         patch: sizes are multiples of it, and of 32 where it divides 32.
     """
-    grid = 32 if 32 % patch == 0 else patch
-
-    def rounded(side: float) -> int:
-        return max(grid, round(side / grid) * grid)
-
-    most = min(backbone_size, rounded(2 * short_side))
-    sizes = sorted({min(most, rounded(backbone_size * share / 7)) for share in (4, 5, 6, 7)})
+    most = largest_size(backbone_size=backbone_size, short_side=short_side, patch=patch)
+    sizes = sorted({min(most, _rounded(backbone_size * share / 7, patch)) for share in (4, 5, 6, 7)})
     untrained = [Rung("frozen", size, 0) for size in sizes]
     if mode == "frozen":
         return untrained
@@ -112,6 +107,16 @@ EPOCHS: dict[Mode, tuple[int, int, tuple[int, ...]]] = {
     "finetune": (4, 8, (12, 20)),
 }
 """Epochs of small images, of large ones, and of the last rungs; fewer than four leave the loss far from its end."""
+
+
+def largest_size(*, backbone_size: int, short_side: int, patch: int = 1) -> int:
+    """The side beyond which larger inputs gain nothing: the backbone's own, or twice the images' short side."""
+    return min(backbone_size, _rounded(2 * short_side, patch))
+
+
+def _rounded(side: float, patch: int) -> int:
+    grid = 32 if 32 % patch == 0 else patch
+    return max(grid, round(side / grid) * grid)
 
 
 def estimate(rung: Rung, costs: Costs, counts: Counts, *, views: int = 2) -> dict[str, float]:

@@ -6,6 +6,7 @@ classes often cannot tell the two apart; `choose` says what happens then.
 
 import copy
 
+from lookalike.errors import ArgumentError
 from lookalike.evaluation import Interval, paired_difference
 from lookalike.losses import HierarchicalProxyLoss
 from lookalike.models.embedder import Embedder
@@ -61,10 +62,10 @@ def select(
     if context.experiment.model.finish == "whitened":
         projection = copy.deepcopy(embedder.projection)
         plain, _ = validation.measure()
-        finish(context, trainable, inputs)
-        finished, candidates["finished"] = validation.measure()
-        columns = plain.per_query[settings.metric], finished.per_query[settings.metric]
-        gain = paired_difference(settings.metric, *columns, plain.labels, confidence=ONE_ERROR).difference
+        if finish(context, trainable, inputs):
+            finished, candidates["finished"] = validation.measure()
+            columns = plain.per_query[settings.metric], finished.per_query[settings.metric]
+            gain = paired_difference(settings.metric, *columns, plain.labels, confidence=ONE_ERROR).difference
     what = choose(candidates, settings.metric, gain)
     if what != "finished" and "finished" in candidates:
         embedder.projection = projection
@@ -93,8 +94,13 @@ def refit(
     return start
 
 
-def finish(context: RunContext, trainable: TrainablePart, inputs: Inputs) -> None:
-    """Replaces the projection by the closed form on the trained features."""
+def finish(context: RunContext, trainable: TrainablePart, inputs: Inputs) -> bool:
+    """Replaces the projection by the closed form on the trained features; False where there is none, with a word."""
     with context.clock.phase("finish"):
         pooled = embed_all(context, trainable, inputs, project=False)
-        init_projection(context, trainable.embedder, "whitened", pooled, inputs.labels)
+        try:
+            init_projection(context, trainable.embedder, "whitened", pooled, inputs.labels)
+        except ArgumentError as error:
+            context.progress.say(f"warning: model.finish=whitened is not possible here: {error}")
+            return False
+    return True

@@ -167,6 +167,24 @@ def init_projection(
     embedder.set_projection(*projection)
 
 
+def init_start(context: RunContext, embedder: Embedder, pooled_NF: Tensor, labels_N: Tensor) -> None:
+    """Sets the projection to `model.start`; where images are too few or alike, to a simpler start, and says so.
+
+    Raises:
+        ArgumentError: a start without statistics cannot be set either.
+    """
+    start = context.experiment.model.start
+    simpler = {"whitened": ("whitened", "pca", "random"), "pca": ("pca", "random")}.get(start, (start,))
+    for form in simpler[:-1]:
+        try:
+            init_projection(context, embedder, form, pooled_NF, labels_N)
+        except ArgumentError as error:
+            context.progress.say(f"warning: model.start={form} is not possible here: {error}")
+        else:
+            return
+    init_projection(context, embedder, simpler[-1], pooled_NF, labels_N)
+
+
 def init_projection_and_loss(
     context: RunContext, trainable: TrainablePart, inputs: Inputs, pooled: Tensor, num_classes: int
 ) -> MetricLoss:
@@ -177,7 +195,7 @@ def init_projection_and_loss(
     """
     experiment, embedder = context.experiment, trainable.embedder
     if context.start_from is None:
-        init_projection(context, embedder, experiment.model.start, pooled, inputs.labels)
+        init_start(context, embedder, pooled, inputs.labels)
     generator = torch.Generator().manual_seed(experiment.seed)
     loss = build_loss(
         experiment,

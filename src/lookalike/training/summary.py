@@ -9,7 +9,9 @@ from lookalike.models.backbones import describe
 from lookalike.models.checkpoint import fingerprint
 from lookalike.models.embedder import Embedder
 from lookalike.training.advice import RunFacts, in_words
+from lookalike.training.budget import largest_size
 from lookalike.training.context import RunContext
+from lookalike.training.setup import median_short_side
 from lookalike.training.state import TrainingState
 
 
@@ -60,6 +62,7 @@ def build_result(context: RunContext, choice: SelectionResult, embedder: Embedde
 def describe_result(context: RunContext, result: dict[str, Any]) -> list[str]:
     """What the result of a tested run means, and what to do next, in sentences."""
     chosen, split = result["selected"], context.split
+    facts = describe(context.experiment.model.backbone)
     return in_words(
         RunFacts(
             recall_at_1=result["test"]["recall_at_1"],
@@ -69,7 +72,11 @@ def describe_result(context: RunContext, result: dict[str, Any]) -> list[str]:
             classes=split.train.num_classes,
             images=len(split.train),
             image_size=context.experiment.data.image_size or 0,
-            backbone_size=describe(context.experiment.model.backbone).preprocessing.size,
+            largest_size=largest_size(
+                backbone_size=facts.preprocessing.size,
+                short_side=median_short_side(split.trainval),
+                patch=facts.patch,
+            ),
         )
     )
 

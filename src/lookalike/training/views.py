@@ -11,7 +11,7 @@ from lookalike.evaluation import Interval, paired_difference
 from lookalike.training.context import RunContext
 from lookalike.training.evaluate_run import score
 from lookalike.training.inputs import Inputs
-from lookalike.training.setup import init_projection, pooled_by_view
+from lookalike.training.setup import init_start, pooled_by_view
 from lookalike.training.trainable import TrainablePart
 
 ONE_ERROR = 0.683
@@ -31,7 +31,7 @@ def choose_views(
     if experiment.model.views is None and views == 2:
         held = pooled_by_view(context, trainable, held_inputs, views)
         if context.start_from is None:
-            init_projection(context, embedder, experiment.model.start, pooled[0], inputs.labels)
+            init_start(context, embedder, pooled[0], inputs.labels)
         one, both = (
             score(
                 held_inputs.table, embedder.project(vectors.to(context.fabric.device)).detach().cpu().numpy()

@@ -1,8 +1,10 @@
-"""CPUs that this process may use: by affinity, by the limits of its container, and shared with the other ranks."""
+"""What this process may use: CPUs by affinity, container and ranks; open files."""
 
 import math
 import os
 from pathlib import Path
+
+from lookalike.errors import FileError
 
 CGROUP = Path("/sys/fs/cgroup")
 
@@ -30,3 +32,23 @@ def _quota(cgroup: Path) -> float | None:
     if quota == "max" or int(quota) <= 0:
         return None
     return max(1.0, int(quota) / int(period))
+
+
+def check_open_files(count: int) -> None:
+    """Refuses work that needs `count` more open files than the process may have.
+
+    Raises:
+        FileError: with the limit to raise.
+    """
+    opened: list[int] = []
+    try:
+        for _ in range(count):
+            opened.append(os.open(os.devnull, os.O_RDONLY))  # noqa: PERF401 - those before a failure are closed
+    except OSError as error:
+        raise FileError(
+            f"decoding processes need about {count} open files more than this process may have; raise the limit "
+            "(ulimit -n) or set data.workers=0"
+        ) from error
+    finally:
+        for number in opened:
+            os.close(number)

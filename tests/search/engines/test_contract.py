@@ -1,9 +1,11 @@
 """One contract for every engine; `servers` starts the real ones that some need."""
 
+import sys
+
 import numpy as np
 import pytest
 
-from lookalike.errors import ArgumentError
+from lookalike.errors import ArgumentError, FileError, MissingExtraError
 from lookalike.search.engines import ENGINES, EngineLocation
 from lookalike.search.engines.exact import search_rows
 from lookalike.search.engines.faiss import FaissEngine, FaissSettings
@@ -107,11 +109,11 @@ def test_a_filter_gives_exactly_min_k_matches(opened):
 
 
 def test_similarities_never_leave_minus_one_to_one(opened):
-    vectors = unit(300)
+    vectors = unit(40)
     engine = opened()
-    engine.add(np.arange(300), vectors)
+    engine.add(np.arange(40), vectors)
     engine.save()
-    found = engine.search(np.concatenate([vectors, -vectors]), 300)
+    found = engine.search(np.concatenate([vectors, -vectors]), 40)
     assert found.similarities.max() <= 1
     assert found.similarities.min() >= -1
 
@@ -162,3 +164,22 @@ def test_faiss_finds_nearly_all_of_a_larger_set(tmp_path, settings):
     share = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.tolist(), exact.tolist(), strict=True)])
     assert share > 0.9
     assert len(list(tmp_path.glob("*.faiss"))) == 1
+
+
+def test_a_password_is_not_stored(tmp_path):
+    pytest.importorskip("psycopg", reason="pip install 'lookalike[pgvector]' is absent")
+    with pytest.raises(ArgumentError, match="PGPASSWORD"):
+        ENGINES["pgvector"].open(EngineLocation(tmp_path, DIM, uri="postgresql://me:secret@host/db"))
+
+
+def test_a_server_that_is_not_there_is_told(tmp_path):
+    pytest.importorskip("psycopg", reason="pip install 'lookalike[pgvector]' is absent")
+    with pytest.raises(FileError, match="cannot be opened"):
+        ENGINES["pgvector"].open(EngineLocation(tmp_path, DIM, uri="postgresql://127.0.0.1:1/db"))
+
+
+@pytest.mark.parametrize("name", [name for name, entry in ENGINES.items() if entry.package])
+def test_a_missing_package_prints_the_install_command(tmp_path, monkeypatch, name):
+    monkeypatch.setitem(sys.modules, ENGINES[name].package, None)
+    with pytest.raises(MissingExtraError, match=rf"pip install 'lookalike\[{ENGINES[name].extra}\]'"):
+        ENGINES[name].open(EngineLocation(tmp_path, DIM, uri="postgresql://host/db"))

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from lookalike.search.engines.base import Engine, EngineLocation, Floats, Ints, Neighbors
 from lookalike.search.engines.exact import ExactEngine
 from lookalike.search.engines.faiss import FaissEngine
+from lookalike.search.engines.milvus import MilvusEngine
+from lookalike.search.engines.pgvector import PgvectorEngine
 
 __all__ = ["ENGINES", "Engine", "EngineEntry", "EngineLocation", "Floats", "Ints", "Neighbors"]
 
@@ -41,5 +43,19 @@ ENGINES: Mapping[str, EngineEntry] = {
         "approximate on one machine: HNSW from 50,000 images, IVF-PQ from a million",
         package="faiss",
         extra="faiss",
+    ),
+    "pgvector": EngineEntry(
+        PgvectorEngine,
+        "in your own PostgreSQL, with HNSW",
+        package="psycopg",
+        extra="pgvector",
+        uri="postgresql://user@host/database",
+    ),
+    "milvus": EngineEntry(
+        MilvusEngine,
+        "Milvus Lite in a file, or a Milvus cluster for more than one machine",
+        package="pymilvus",
+        extra="milvus",
+        uri="./file.db or http://host:19530",
     ),
 }

@@ -1,0 +1,161 @@
+"""The page in a real browser: drop, paste, choose, click through, filter, keyboard, a phone's width."""
+
+import base64
+import os
+import re
+import shutil
+
+import pytest
+
+from .conftest import picture
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is absent")
+CHROMIUM = (
+    os.environ.get("LOOKALIKE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+)
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine (set LOOKALIKE_CHROMIUM)"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+FILE = """([text, name]) => {
+    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([bytes], name, {type: "image/png"}));
+    return transfer;
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        made = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def page(browser, served):
+    """The page; the test fails for a console error or a request to another host."""
+    address, wrong = served(), []
+    opened = browser.new_page(viewport={"width": 1200, "height": 800})
+    opened.set_default_timeout(20_000)
+    opened.on("console", lambda message: wrong.append(message.text) if is_wrong(message) else None)
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on(
+        "request", lambda r: None if r.url.startswith((address, "blob:", "data:")) else wrong.append(r.url)
+    )
+    opened.goto(address)
+    yield opened
+    opened.close()
+    assert not wrong
+
+
+def is_wrong(message):
+    """Chromium itself reports refused requests as errors; a refused filter (422) is tested here."""
+    return message.type == "error" and "status of 422" not in message.text
+
+
+def give(page, event, seed):
+    """Drops or pastes an image."""
+    transfer = page.evaluate_handle(FILE, [base64.b64encode(picture(seed)).decode(), "x.png"])
+    if event == "drop":
+        page.dispatch_event("#drop", "drop", {"dataTransfer": transfer})
+    else:
+        page.evaluate(
+            "(t) => document.dispatchEvent(new ClipboardEvent('paste', {clipboardData: t, bubbles: true}))",
+            transfer,
+        )
+
+
+def first(page, path):
+    """Waits until the first hit is `path`."""
+    playwright.expect(page.locator(".hit .path").first).to_have_text(path)
+
+
+@pytest.mark.parametrize("way", ["drop", "paste", "choose"])
+def test_an_image_is_searched(page, way):
+    if way == "choose":
+        with page.expect_file_chooser() as chooser:
+            page.click("#choose")
+        chooser.value.set_files({"name": "x.png", "mimeType": "image/png", "buffer": picture(4)})
+    else:
+        give(page, way, 4)
+    first(page, "photos/b/4.png")
+    assert page.locator(".hit").count() == 12
+    assert re.match(r"1\.000\s+b", page.locator(".hit span").first.inner_text())
+    assert page.evaluate("[...document.images].filter((i) => i.complete && i.naturalWidth).length") > 0
+
+
+def test_click_through_filter_and_threshold(page):
+    give(page, "drop", 4)
+    first(page, "photos/b/4.png")
+    page.click(".hit >> nth=1")
+    playwright.expect(page.locator("#status")).to_have_text("11 images shown")
+    page.fill("#where", "label = c and year > 2005")
+    page.press("#where", "Enter")
+    playwright.expect(page.locator(".hit")).to_have_count(2)
+    page.fill("#where", "colour = 3")
+    page.press("#where", "Enter")
+    playwright.expect(page.locator("#status.error")).to_contain_text("unknown column 'colour'")
+
+
+def test_unknown_is_told_and_hidden_on_request(page):
+    give(page, "drop", 777)
+    playwright.expect(page.locator(".hit")).to_have_count(12)
+    slide = (
+        "{ threshold.value = 1; ['input', 'change'].forEach((e) => threshold.dispatchEvent(new Event(e))); }"
+    )
+    page.evaluate(f"() => {slide}")
+    playwright.expect(page.locator("#status.unknown")).to_contain_text("Unknown")
+    playwright.expect(page.locator(".hit.below")).to_have_count(12)
+    page.check("#hide")
+    playwright.expect(page.locator(".hit")).to_have_count(0)
+    page.click("#reset")
+    page.uncheck("#hide")
+    playwright.expect(page.locator(".hit")).to_have_count(12)
+
+
+def test_keyboard_only(page):
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "where"
+    page.keyboard.type("label = a")
+    page.keyboard.press("Enter")
+    page.evaluate("document.activeElement.blur()")
+    with page.expect_file_chooser() as chooser:
+        page.keyboard.press("o")
+    chooser.value.set_files({"name": "x.png", "mimeType": "image/png", "buffer": picture(3)})
+    first(page, "photos/a/3.png")
+    page.evaluate("document.activeElement.blur()")
+    for key in ("ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+    assert page.evaluate("[...document.querySelectorAll('.hit')].indexOf(document.activeElement)") == 1
+    page.keyboard.press("c")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("c")
+    playwright.expect(page.locator("#compare")).to_be_visible()
+    page.keyboard.press("Escape")
+    playwright.expect(page.locator("#compare")).to_be_hidden()
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator("#status")).to_have_text("3 images shown")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phones_width_has_no_sideways_scroll(page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": 375, "height": 700})
+    give(page, "drop", 4)
+    first(page, "photos/b/4.png")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    small = (
+        "[...document.querySelectorAll('button')].filter((b) => b.offsetParent && b.offsetHeight < 36).length"
+    )
+    assert page.evaluate(small) == 0
+    text, back = (page.evaluate(f"getComputedStyle(document.body).{p}") for p in ("color", "backgroundColor"))
+    assert text != back
+
+
+def test_browsing_the_whole_index(page):
+    page.click("#browse")
+    playwright.expect(page.locator(".hit")).to_have_count(12)
