@@ -1,15 +1,15 @@
-"""Evaluation side by side: the bare matrix product, ours, and pytorch-metric-learning.
+"""Time and memory of `evaluate`, the bare matrix product, and pytorch-metric-learning.
 
-    python -m benchmarks.evaluation [--short] [--rounds N] [--clustering]
+    python -m benchmarks.evaluation [--short] [--rounds N] [--only SIZE] [--contenders A,B] [--json FILE] [--clustering]
 
-Each contender runs in a process of its own, which also gives its peak memory (the whole process: interpreter,
-torch, the vectors, the work). Rounds alternate between the contenders; the least time of each counts.
-On a machine that others use too, set OMP_NUM_THREADS=1 and read the CPU seconds.
+Each contender runs in a process of its own, which also gives its peak memory (interpreter, torch, the embeddings
+and the work). Rounds alternate between the contenders; the least time of each counts. With OMP_NUM_THREADS=1 the CPU
+seconds are comparable on a machine that runs other programs too.
 
 floor       all similarities by torch.mm in 2,048 x 2,048 tiles into one buffer, nothing looked at
 ours        `evaluate`: recall, precision and IR recall at 1, 2, 4, 8, MAP@R, R-precision, MRR, per class
 pml best    AccuracyCalculator(k="max_bin_count") with faiss (exact inner product), without NMI and AMI
-pml default AccuracyCalculator() without NMI and AMI: k = everything; skipped where that needs over 8 GB
+pml default AccuracyCalculator() without NMI and AMI: k = everything; skipped if that needs over 8 GB
 """
 
 import argparse
@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 SETTINGS = {
     "Cars size": {"queries": 8131, "gallery": 0, "classes": 98},
@@ -59,8 +60,6 @@ def draw(queries: int, gallery: int, classes: int, seed: int = 0) -> dict[str, n
 
 def floor(data: dict[str, np.ndarray]) -> dict[str, float]:
     """Unit vectors, then every tile."""
-    import torch
-
     left = torch.nn.functional.normalize(torch.from_numpy(data["rows"]))
     right = (
         left if "gallery" not in data else torch.nn.functional.normalize(torch.from_numpy(data["gallery"]))
@@ -87,7 +86,6 @@ def ours(data: dict[str, np.ndarray]) -> dict[str, float]:
 def peer(data: dict[str, np.ndarray], k: str | None) -> dict[str, float]:
     """pytorch-metric-learning's calculator on the same unit vectors."""
     import faiss
-    import torch
     from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
     from pytorch_metric_learning.utils.inference import FaissKNN
 
@@ -115,22 +113,27 @@ CONTENDERS: dict[str, Callable[[dict[str, np.ndarray]], dict[str, float]]] = {
 
 def child(name: str, file: str) -> None:
     """Runs one contender and prints its figures as one line of JSON."""
-    import torch
-
     warnings.simplefilter("ignore")
     with np.load(file) as arrays:
         data = {key: arrays[key] for key in arrays.files}
     warm = torch.ones(256, 256)
     torch.mm(warm, warm)
-    if name == "ours":
-        pass
-    elif name.startswith("pml"):
+    if name.startswith("pml"):
         import pytorch_metric_learning.utils.accuracy_calculator  # noqa: F401
     start, start_cpu = time.perf_counter(), time.process_time()
     values = CONTENDERS[name](data)
     seconds, cpu = time.perf_counter() - start, time.process_time() - start_cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_mb()
     print(json.dumps({"seconds": seconds, "cpu": cpu, "peak_mb": peak, "values": values}))
+
+
+def peak_mb() -> float:
+    """Largest resident memory of this process; unlike ru_maxrss without what its parent held."""
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
 
 
 def measure(name: str, file: Path) -> dict[str, Any]:
@@ -145,13 +148,15 @@ def measure(name: str, file: Path) -> dict[str, Any]:
     return figures
 
 
-def side_by_side(title: str, sizes: dict[str, int], rounds: int, folder: Path) -> None:
-    """Prints one table."""
+def compare(
+    title: str, sizes: dict[str, int], rounds: int, folder: Path, contenders: list[str]
+) -> dict[str, Any]:
+    """Prints one table and returns its figures."""
     file = folder / "data.npz"
     data = draw(**sizes)
     np.savez(file, **data)
     largest = sizes["gallery"] or sizes["queries"]
-    names = list(CONTENDERS)
+    names = contenders
     if sizes["queries"] * largest * 12 > 8e9:
         names = [name for name in names if name != "pml default"]
     figures: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
@@ -173,9 +178,10 @@ def side_by_side(title: str, sizes: dict[str, int], rounds: int, folder: Path) -
         print(
             f"{name:<12} {best:9.2f} {best / base:9.2f} {cpu:9.2f} {cpu / base_cpu:9.2f} {peak:9.0f}{quality}"
         )
-    if "pml default" not in names:
+    if "pml default" in contenders and "pml default" not in names:
         bytes_needed = sizes["queries"] * largest * 12 / 1e9
         print(f"pml default  not run: its neighbor table alone would take {bytes_needed:.0f} GB")
+    return {"size": title, **sizes, "dim": DIM, "contenders": figures}
 
 
 def clusters(sizes: dict[str, int], seeds: int) -> None:
@@ -206,6 +212,8 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="an eighth of the rows and classes")
     parser.add_argument("--only", choices=sorted(SETTINGS), help="one size")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--contenders", default=",".join(CONTENDERS), help="which, separated by commas")
+    parser.add_argument("--json", type=Path, help="also write all figures to this file")
     parser.add_argument("--clustering", action="store_true", help="NMI at SOP size instead, N seeds")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--data", help=argparse.SUPPRESS)
@@ -222,9 +230,20 @@ def main() -> None:
         clusters(scaled["SOP size"], arguments.rounds)
         return
     with tempfile.TemporaryDirectory() as folder:
-        for title, sizes in scaled.items():
-            if arguments.only in (None, title):
-                side_by_side(title, sizes, arguments.rounds, Path(folder))
+        tables = [
+            compare(title, sizes, arguments.rounds, Path(folder), arguments.contenders.split(","))
+            for title, sizes in scaled.items()
+            if arguments.only in (None, title)
+        ]
+    if arguments.json is not None:
+        machine = {
+            "machine": platform.machine(),
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+        }
+        arguments.json.write_text(
+            json.dumps({**machine, "tables": tables}, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

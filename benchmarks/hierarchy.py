@@ -1,6 +1,7 @@
 """Groups of classes in HPL: by chance, learned, or given; how strongly they count; how many there are.
 
-    python benchmarks/hierarchy.py grocery.zip results.json [--seeds 5] [--classes 20] [--features FILE.npy]
+    python benchmarks/hierarchy.py grocery.zip results.json [--seeds 5] [--classes 20] [--bases proxy_nca]
+        [--features FILE.npy]
 
 Frozen pretrained features of images at 112 pixels and a linear projection to 128 dimensions, trained with a base loss
 alone and with the same loss on two levels. Half of the classes, chosen by seed, are never seen in training and are
@@ -164,12 +165,13 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--classes", type=int)
+    parser.add_argument("--bases", nargs="+", default=BASES, choices=BASES)
     parser.add_argument("--features", type=Path)
     wanted = parser.parse_args()
     torch.use_deterministic_algorithms(True)
     report: list[dict[str, Any]] = []
     all_problems = problems(wanted.source, wanted.seeds, wanted.classes, wanted.features)
-    for base in BASES:
+    for base in wanted.bases:
         alone: dict[str, list[dict[str, float]]] = {}
         for start in ("class_mean", "random"):
             losses = [

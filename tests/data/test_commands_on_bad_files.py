@@ -52,7 +52,7 @@ def test_every_command_names_bad_files_and_uses_the_others(work, call):
 
     code, _, err = call("train", "photos", "--out", "run", "-q", *SETTINGS)
     assert (code, "bomb.png" in err) == (0, True)
-    code, _, err = call("train", "clean.csv", "--out", "run2", "-q", *SETTINGS)
+    code, _, err = call("embed", "run", "clean.csv", "--out", "clean.npy", "-q")
     assert (code, "skipped" in err) == (0, False)
     code, _, err = call("evaluate", "run", "-q")
     assert (code, "bomb.png" in err) == (0, True)

@@ -122,7 +122,7 @@ def test_as_many_threads_decode_as_torch_computes_with(threads):
 
 
 def test_a_cpu_that_only_embeds_decodes_in_its_own_process(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr("lookalike.data.dataloader.available_cpus", lambda: 4)
     assert decoding_workers(None) == 3
     assert embedding_workers(None, "cpu") == 0
     assert embedding_workers(None, torch.device("cuda")) == 3
@@ -130,7 +130,7 @@ def test_a_cpu_that_only_embeds_decodes_in_its_own_process(monkeypatch):
         assert decoding_workers(asked) == embedding_workers(asked, "cpu") == asked
 
 
-@pytest.mark.parametrize(("cores", "workers"), [(1, 0), (None, 0), (64, 8)])
+@pytest.mark.parametrize(("cores", "workers"), [(1, 0), (2, 1), (64, 8)])
 def test_decoding_processes_are_one_less_than_cores(cores, workers, monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    monkeypatch.setattr("lookalike.data.dataloader.available_cpus", lambda: cores)
     assert decoding_workers(None) == workers

@@ -9,8 +9,8 @@ from faults.conftest import SETTINGS
 @pytest.mark.parametrize("mode", ["frozen", "partial", "finetune"])
 def test_signals_at_random_moments_lose_nothing(mode, commands, photos):
     settings = [*SETTINGS, "--set", f"train.mode={mode}"]
-    tally = kill_trials(commands, photos, settings, kills=4, seed=1, name=mode)
-    assert tally.injected >= 4
+    tally = kill_trials(commands, photos, settings, kills=3, seed=1, name=mode)
+    assert tally.injected >= 3
     assert tally.problems == []
 
 

@@ -36,19 +36,6 @@ def _datasets() -> Rows:
     return known_datasets()
 
 
-def _engines() -> Rows:
-    from lookalike.search.engines import ENGINES
-
-    return [
-        {
-            "engine": name,
-            "about": entry.about,
-            "installed by": f"pip install 'lookalike[{entry.extra}]'" if entry.extra else "always there",
-        }
-        for name, entry in ENGINES.items()
-    ]
-
-
 def _metrics() -> Rows:
     from lookalike.evaluation.metrics import METRICS
 
@@ -84,7 +71,6 @@ KINDS: dict[str, Callable[[], Rows]] = {
     "metrics": _metrics,
     "settings": _settings,
     "studies": _studies,
-    "engines": _engines,
 }
 
 Kind = Annotated[str, typer.Argument(help=f"{', '.join(KINDS)}.")]

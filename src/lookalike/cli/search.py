@@ -1,6 +1,5 @@
 """lookalike search: the images most like these."""
 
-import json as json_module
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -62,6 +61,7 @@ def search(
     hit above it is unknown.
     """
     from lookalike.search.image_search import SearchOptions, readable, search_images
+    from lookalike.utils.io import to_json
 
     options = SearchOptions(
         k=k, where=where, threshold=threshold, hide_unknown=hide_unknown, collapse=collapse
@@ -74,7 +74,7 @@ def search(
     bad = [hits for hits in found if hits.error]
     for hits in found:
         if json:
-            print(json_module.dumps(hits.to_dict(), ensure_ascii=False))
+            print(to_json(hits.to_dict()))
             continue
         if hits.error:
             continue

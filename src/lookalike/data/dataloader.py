@@ -33,7 +33,7 @@ def decoding_workers(workers: int | None) -> int:
 
 
 def embedding_workers(workers: int | None, device: torch.device | str) -> int:
-    """`decoding_workers` beside a network that only embeds: None means none on a CPU."""
+    """`decoding_workers` for a network that only embeds: None means none on a CPU."""
     return 0 if workers is None and torch.device(device).type == "cpu" else decoding_workers(workers)
 
 

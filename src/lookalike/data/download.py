@@ -1,4 +1,4 @@
-"""Downloads of published archives, each checked against its published hash; a file at hand is always enough.
+"""Downloads of published archives, each checked against its published hash; a local file never needs a download.
 
 Links die, and what comes may have changed, so hashes are held to those that many public repositories check
 (Omniglot's: torchvision). A file appears under its name only when complete and checked.

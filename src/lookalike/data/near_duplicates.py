@@ -18,8 +18,9 @@ FLAT = 2.0
 """Images whose thumbnail spreads less have nothing to be compared by."""
 MAX_BITS = 14
 """Hashes that differ in more bits are not compared further."""
-BAND_BITS, BANDS = 11, 6
-"""Hashes that differ in fewer bits than there are bands are equal in one band at least."""
+STRIDES = (1, 5, 19)
+"""A hash is divided into four bands of 16 bits in three ways: its bits in order, every 5th, every 19th. Hashes that
+differ in up to 3 bits are equal in some band; of those that differ in 5 (in 7), 99 % (87 %) are."""
 
 POPCOUNT = np.array([value.bit_count() for value in range(256)], dtype=np.uint8)
 
@@ -28,11 +29,10 @@ def group_near_duplicates(facts: Sequence[ImageFacts]) -> list[list[int]]:
     """Groups of two or more rows whose images look the same; rows with errors or of one color are in none."""
     rows = [row for row, fact in enumerate(facts) if not fact.error and fact.spread > FLAT]
     hashes = np.array([facts[row].hash for row in rows], dtype=np.uint64)
-    leaders: dict[tuple[int, int], list[int]] = defaultdict(list)
+    leaders: dict[int, list[int]] = defaultdict(list)
     group_of: dict[int, list[int]] = {}
-    for at, row in enumerate(rows):
-        keys = _bands(facts[row].hash)
-        candidates = sorted({leader for key in keys for leader in leaders.get(key, ())})
+    for at, (row, keys) in enumerate(zip(rows, _bands(hashes).tolist(), strict=True)):
+        candidates = sorted({leader for key in keys if key in leaders for leader in leaders[key]})
         leader = _most_similar(at, np.array(candidates, dtype=np.int64), hashes, facts, rows)
         if leader is None:
             group_of[at] = [row]
@@ -43,9 +43,13 @@ def group_near_duplicates(facts: Sequence[ImageFacts]) -> list[list[int]]:
     return [group for group in group_of.values() if len(group) > 1]
 
 
-def _bands(value: int) -> list[tuple[int, int]]:
-    mask = (1 << BAND_BITS) - 1
-    return [(band, value >> (band * BAND_BITS) & mask) for band in range(BANDS)]
+def _bands(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """The bands of each hash, shape (N, 12); a band's number stands above its 16 bits."""
+    bits = np.unpackbits(hashes.view(np.uint8).reshape(len(hashes), 8), axis=1)
+    order = np.concatenate([np.arange(64) * stride % 64 for stride in STRIDES])
+    packed = np.packbits(bits[:, order], axis=1)
+    bands = np.ascontiguousarray(packed).view(np.uint16).astype(np.int64)
+    return bands + (np.arange(bands.shape[1]) << 16)
 
 
 def _most_similar(

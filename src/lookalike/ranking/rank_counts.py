@@ -27,6 +27,7 @@ _GROUP = 16  # gallery rows per group
 _LARGEST_BLOCK = 1024
 _BYTES_PER_PAIR = 150
 _CHUNK = 1 << 22  # entries of copied rows at a time
+_SORTED = 1 << 20  # float64 similarities sorted at a time
 _CROWDED = 64  # undecided negatives of a pair from which its whole row is compared in float64
 
 
@@ -222,25 +223,44 @@ class _Block:
         self.tied_before.index_add_(0, pairs, (tied & (column < self.index[pairs])).long())
 
     def _count_in_float64(self, pairs: Tensor) -> None:
-        """Counts for `pairs` over all negatives, in float64."""
+        """Counts for `pairs` in whole rows of float64 similarities, sorted by value and then by gallery row."""
         size = len(self.comparison.gallery)
         rows, place = torch.unique(self.owner[pairs], return_inverse=True)
-        step = max(1, _CHUNK // size)
-        columns = torch.arange(size, device=pairs.device)
+        step = max(1, _SORTED // size)
         for first in range(0, len(rows), step):
             part = rows[first : first + step]
+            mine = ((place >= first) & (place < first + step)).nonzero()[:, 0]
+            line, pair = place[mine] - first, pairs[mine]
             sims = torch.empty(len(part), size, dtype=torch.float64, device=pairs.device)
             self.comparison.product(self.queries[part], sims)
-            mine = ((place >= first) & (place < first + step)).nonzero()[:, 0]
-            value = sims[place[mine] - first, self.index[pairs[mine]]]
-            self._mask(sims, part)
-            for at in range(0, len(mine), step):
-                pair = pairs[mine[at : at + step]]
-                excess = sims[place[mine[at : at + step]] - first] - value[at : at + step, None]
-                tied = excess.abs() <= self.comparison.tolerance
-                self.greater[pair] = _count_true(excess > self.comparison.tolerance)
-                self.tied[pair] = _count_true(tied)
-                self.tied_before[pair] = _count_true(tied & (columns < self.index[pair, None]))
+            negative = torch.zeros_like(sims)
+            self._mask(negative, part)
+            negative = negative == 0
+            start, stop, order = _sort_rows(sims, self.comparison.tolerance)
+            before = torch.nn.functional.pad(negative.gather(1, order).cumsum(dim=1), (1, 0))
+            position = torch.empty_like(order)
+            position.scatter_(1, order, torch.arange(size, device=order.device).expand_as(order))
+            at = position[line, self.index[pair]]
+            ahead = before[line, start[line, at]]
+            self.greater[pair] = ahead
+            self.tied[pair] = before[line, stop[line, at]] - ahead
+            self.tied_before[pair] = before[line, at] - ahead
+
+
+def _sort_rows(sims: Tensor, tolerance: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Columns of each row by (higher value, lower column), and the first and end position of the equal values
+    around each position. Values that lie no further apart than `tolerance` are equal."""
+    size = sims.shape[1]
+    values, order = sims.sort(dim=1, descending=True, stable=True)
+    new = torch.ones_like(values, dtype=torch.bool)
+    new[:, 1:] = values[:, :-1] - values[:, 1:] > tolerance
+    if tolerance > 0:
+        order = (new.cumsum(dim=1) * size + order).sort(dim=1).values % size
+    position = torch.arange(size, device=sims.device)
+    start = torch.where(new, position, 0).cummax(dim=1).values
+    following = torch.nn.functional.pad(torch.where(new, position, size)[:, 1:], (0, 1), value=size)
+    stop = following.flip(1).cummin(dim=1).values.flip(1)
+    return start, stop, order
 
 
 def _count_true(mask: Tensor) -> Tensor:

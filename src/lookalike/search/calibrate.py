@@ -13,7 +13,7 @@ from lookalike.models.checkpoint import fingerprint, load_model
 from lookalike.search.index import ImageIndex
 from lookalike.search.thresholds import Threshold, choose_threshold, count_pairs
 from lookalike.utils.device import pick_device
-from lookalike.utils.io import write_atomically
+from lookalike.utils.io import write_json
 from lookalike.utils.progress import Progress
 
 THRESHOLD = "threshold.json"
@@ -64,8 +64,7 @@ def calibrate(
         figures = None
     done = Calibration(threshold, figures)
     content = {"fingerprint": fingerprint(embedder.cpu()), **done.to_dict()}
-    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    write_atomically(Path(run) / THRESHOLD, lambda file: file.write_text(text, encoding="utf-8"))
+    write_json(Path(run) / THRESHOLD, content)
     return done
 
 

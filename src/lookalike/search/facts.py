@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lookalike.errors import FileError
-from lookalike.utils.io import write_atomically
+from lookalike.utils.io import write_json
 
 FORMAT = 2
 INDEX = "index.json"
@@ -41,8 +41,7 @@ class IndexFacts:
 
 def write_facts(folder: Path, facts: IndexFacts) -> None:
     """Writes `index.json` in one step."""
-    text = json.dumps(asdict(facts), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_atomically(folder / INDEX, lambda file: file.write_text(text, encoding="utf-8"))
+    write_json(folder / INDEX, asdict(facts))
 
 
 def read_facts(folder: Path) -> IndexFacts:

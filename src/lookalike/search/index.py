@@ -29,6 +29,7 @@ from lookalike.search.catalog import Catalog, IndexedFile, StoredFile, box_of
 from lookalike.search.engines import ENGINES, Engine, EngineLocation, Floats, Ints
 from lookalike.search.facts import INDEX, IndexFacts, read_facts, write_facts
 from lookalike.search.where import Value, Where
+from lookalike.utils.io import remove_temporaries
 from lookalike.utils.validation import check_at_least, check_between, look_up, optional_import
 
 _WIDEN = 4
@@ -134,6 +135,8 @@ class ImageIndex:
         entry = look_up(ENGINES, facts.engine, "search engine")
         lock = _lock(folder) if writable else None
         try:
+            if writable:
+                remove_temporaries(folder)
             engine = entry.open(_location(folder, facts, writable=writable))
             index = cls(folder, facts, Catalog.open(folder, writable=writable), engine, lock)
             if writable:

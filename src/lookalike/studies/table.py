@@ -165,8 +165,8 @@ def _intervals(scores: Sequence[dict[str, Any]]) -> dict[str, Interval]:
     """Mean and interval over the seeds of every metric that is finite."""
     found = {}
     for key in sorted({metric for score in scores for metric in score["metrics"]}):
-        values = [score["metrics"].get(key, math.nan) for score in scores]
-        known = [value for value in values if math.isfinite(value)]
+        values = [score["metrics"].get(key) for score in scores]  # JSON holds null for what is not finite
+        known = [value for value in values if value is not None and math.isfinite(value)]
         if known:
             scale = 1 if key.removeprefix(JOINED) in COSTS else 100
             found[key] = student_interval([value * scale for value in known])

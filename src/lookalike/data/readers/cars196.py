@@ -15,7 +15,7 @@ from lookalike.errors import DataError, FileError
 
 TRAIN_CLASSES = 98
 COUNTS = {"training images": 8054, "test images": 8131, "classes": 196}
-REMEDY = "unpack the images beside the annotations"
+REMEDY = "unpack the images next to the annotations"
 
 
 def recognizes(folder: Path) -> bool:

@@ -1,6 +1,6 @@
 """CUB-200-2011 (Wah et al.): classes 1-100 train, 101-200 test.
 
-The older CUB-200-2010 has the same class folders and half of the images; it is told apart and refused.
+The older CUB-200-2010 has the same class folders and half of the images; the reader recognizes and refuses it.
 """
 
 import re

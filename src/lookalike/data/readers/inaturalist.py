@@ -1,8 +1,8 @@
 """iNaturalist 2018 by species, with its super-classes (plants, insects, ...) and taxonomic ranks.
 
-No official split into classes for retrieval exists. Whatever split is wanted is a file beside the images:
+No official split into classes for retrieval exists. Whatever split is wanted is a file next to the images:
 `split.csv` with the columns label,split (as for any data set), or the two lists in circulation,
-`Inaturalist_train_set1.txt` and `Inaturalist_test_set1.txt`, one image a line. Without one the data has no
+`Inaturalist_train_set1.txt` and `Inaturalist_test_set1.txt`, one image per line. Without one the data has no
 split and classes are held out.
 """
 
@@ -32,7 +32,7 @@ def recognizes(folder: Path) -> bool:
 def read(folder: Path, *, verify: bool = True) -> LabeledImages:
     """The data set: `train_val2018/<super-class>/<species number>/<image>.jpg`.
 
-    With `categories.json` or `train2018.json` beside it, species are called by name, and each rank that the
+    With `categories.json` or `train2018.json` next to it, species are called by name, and each rank that the
     file gives for all of them is a coarse level: genus, family, order and class, before the super-class.
     """
     paths = [f"{IMAGES}/{path}" for path in images_below(folder / IMAGES)]

@@ -16,7 +16,7 @@ COUNTS = {
     "test items": 3985,
 }
 LIST = "list_eval_partition.txt"
-REMEDY = "unpack img.zip, so that img/ lies beside Eval/ or in Img/"
+REMEDY = "unpack img.zip, so that img/ lies next to Eval/ or in Img/"
 
 
 def recognizes(folder: Path) -> bool:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lookalike.errors import ArgumentError, FileError
 from lookalike.search.engines.base import Floats, Ints
-from lookalike.utils.io import write_atomically
+from lookalike.utils.io import write_text
 
 DELETED = -1
 COMPACT_FROM = 0.25
@@ -120,9 +120,7 @@ class VectorFile:
         with self._file("ids", new).open("wb") as stream:
             stream.write(self.row_ids[keep].astype("<i8").tobytes())
             _flush(stream.fileno())
-        write_atomically(
-            self.folder / "generation", lambda file: file.write_text(f"{new}\n", encoding="utf-8")
-        )
+        write_text(self.folder / "generation", f"{new}\n")
         for kind in ("vectors", "ids"):
             self._file(kind, old).unlink(missing_ok=True)
         self._open()
