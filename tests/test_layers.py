@@ -24,7 +24,15 @@ ALLOWED = {("evaluation", "ranking")}
 
 ONLY_IN = {
     "timm": {"models", "export"},
-    "PIL": {"export.outside", "export.projector", "data.image_io", "data.image_bytes", "data.image_color", "data.glyphs"},
+    "PIL": {
+        "export.outside",
+        "export.projector",
+        "data.image_io",
+        "data.image_bytes",
+        "data.image_color",
+        "data.image_formats",
+        "data.glyphs",
+    },
     "typer": {"cli"},
     "rich": {"utils.progress", "cli"},
     "matplotlib": {"reporting", "data.glyphs", "studies.figure"},
