@@ -5,11 +5,11 @@
 Forward and backward of 180 embeddings of dimension 512 against C = 100, 11,318 and 100,000 classes, float32.
 For each loss and C one process makes all contenders and alternates between them, round by round; the median
 counts. At C = 100, where a step takes a millisecond, each turn is five steps, the first of which is not counted: it
-finds the caches full of another contender's numbers. Ratios are to the floor of the same process:
+finds another contender's numbers in the caches. Ratios are to the floor of the same process:
 
 floor    three torch.mm: similarities into a ready buffer, both gradients into new tensors, as every loss has
          to hand them over (HPL: three for each level)
-bounded  ours with nothing kept between two passes, of a softmax or of ProxyGML
+bounded  ours of a softmax with no similarities kept between its two passes
 peer     pytorch-metric-learning's loss with the same settings, where it has one
 
 Both the wall clock and the CPU seconds of the process are taken: on a machine that others use too, read the
@@ -92,9 +92,9 @@ def row(name: str, classes: int, options: argparse.Namespace) -> str:
     times = start("time", name, classes, "all", options)
     memory = {
         form: start("memory", name, classes, form, options)["bytes"] / 2**20
-        for form in ("bounded" if name in TWO_PASSES and not options.short else "ours", "dense", "peer")
+        for form in ("ours", "dense", "peer")
         if form != "peer" or name in HAS_PEER
-        if not (form != "ours" and form != "bounded" and classes * BATCH * 4 * 14 > 8 * 2**30)
+        if not (form != "ours" and classes * BATCH * 4 * 14 > 8 * 2**30)
     }
 
     def ratio(form: str, clock: str) -> str:
@@ -103,8 +103,7 @@ def row(name: str, classes: int, options: argparse.Namespace) -> str:
     cells = [name, f"{classes:,}", f"{times['floor']['wall'] * 1e3:.2f}"]
     cells += [ratio(form, "wall") for form in ("ours", "bounded", "dense", "peer")]
     cells += [ratio(form, "cpu") for form in ("ours", "bounded", "dense", "peer")]
-    cells += [f"{memory.get('bounded', memory.get('ours', 0)):.0f}"]
-    cells += [f"{memory[form]:.0f}" if form in memory else "" for form in ("dense", "peer")]
+    cells += [f"{memory[form]:.0f}" if form in memory else "" for form in ("ours", "dense", "peer")]
     return "| " + " | ".join(cells) + " |"
 
 

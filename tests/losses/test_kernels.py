@@ -9,7 +9,6 @@ from torch import Tensor
 from lookalike.errors import ArgumentError
 from lookalike.losses import LOSSES, ProxyGML, ProxyLoss
 from lookalike.losses.base import CHUNKED_FROM
-from lookalike.losses.kernels import over_classes
 from lookalike.losses.kernels.chunks import Part
 
 CASES = {
@@ -252,19 +251,17 @@ def test_a_second_derivative_is_refused_with_the_remedy():
     assert first.requires_grad
 
 
-def test_similarities_are_kept_while_they_fit(monkeypatch):
-    """In chunks of 3 classes for 9 samples of float64: 216 bytes each, of which two fit in 500."""
+@pytest.mark.parametrize(("size", "again"), [(DIM, 0), (DIM + 1, 4)])
+def test_similarities_are_kept_where_they_fit_into_the_gradient(size, again, monkeypatch):
+    """Of 11 classes in chunks of 3: four products for similarities, four for gradients by proxies."""
     loss = build("norm_softmax", 11)
-    embeddings, labels = batch(11, 9)
+    embeddings, labels = batch(11, size)
     dense = results(loss, embeddings, labels, "dense")
     products = []
     plain = torch.mm
-    monkeypatch.setattr(over_classes, "KEPT_BYTES", 500)
     monkeypatch.setattr(torch, "mm", lambda *args, **out: products.append(1) or plain(*args, **out))
     check(of_part(loss, embeddings, labels, Part(chunk=3)), dense, 1e-12)
-    assert (
-        len(products) == 4 + 2 + 4
-    )  # similarities, those of the last two chunks again, gradients by proxies
+    assert len(products) == 4 + again + 4
 
 
 def test_weights_count_classes_as_if_they_were_repeated():

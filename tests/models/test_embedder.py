@@ -28,7 +28,7 @@ def test_every_pooling_and_norm_embeds(pooling, norm):
         assert torch.equal(embeddings, embedder.project(embedder.pool(maps)))
     assert embeddings.shape == (2, 8)
     assert embeddings.dtype == torch.float32
-    assert embedder.pooled_dim == (1024 if pooling == "concat" else 512)
+    assert embedder.pooled_dim == (1024 if pooling in ("catavgmax", "concat") else 512)
 
 
 def test_without_a_projection_the_pooled_vector_is_the_embedding():

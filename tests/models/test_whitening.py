@@ -128,7 +128,7 @@ def test_more_directions_than_the_features_span():
 
 def test_one_image_a_class_has_no_within_class_covariance():
     features, _ = sample()
-    with pytest.raises(ArgumentError, match="start from 'pca'"):
+    with pytest.raises(ArgumentError, match="use 'pca' instead"):
         whitening.whitened(features, torch.arange(len(features)), 2)
 
 

@@ -79,7 +79,7 @@ def test_the_page_needs_no_network_and_no_other_file(run):
 
 def test_names_with_html_and_terminal_escapes_are_text(tmp_path, squares):
     table = replace(squares, name=EVIL, class_names=tuple(f"{EVIL}{label}" for label in range(16)))
-    run, done = finish_run(tmp_path / "run", table, extra={"advice": [EVIL], "loss": EVIL})
+    run, done = finish_run(tmp_path / "run", table, extra={"in_words": [EVIL], "loss": EVIL})
     run.write_json("tree.json", build_tree([[0] * 8 + [1] * 8], table.class_names))
     page = write_report(run.path, done).read_text(encoding="utf-8")
     assert parse(page).scripts == 0
@@ -96,7 +96,7 @@ def test_advice_threshold_and_hierarchy_are_shown_if_present(run):
     assert "threshold 0.625" not in plain
     assert 'id="hierarchy"' not in plain
     folder.write_json("tree.json", build_tree([[0] * 8 + [1] * 8], done.test.class_names))
-    done = replace(done, result=done.result | {"advice": ["Show larger images.", "Add classes."]})
+    done = replace(done, result=done.result | {"in_words": ["Show larger images.", "Add classes."]})
     full = write_report(folder.path, done, threshold=0.625).read_text(encoding="utf-8")
     assert "<p>Show larger images.</p>\n<p>Add classes.</p>" in full
     assert "threshold 0.625" in full

@@ -89,9 +89,8 @@ class DataReport:
         order = {"error": 0, "warning": 1, "info": 2}
         for finding in sorted(self.findings.values(), key=lambda finding: order[finding.severity]):
             result += finding.lines(most)
-        result.append(
-            "nothing harmful found" if self.clean else f"{len(self.reasons):,} images should be removed"
-        )
+        removed = f"{len(self.reasons):,} images should be removed" if self.reasons else ""
+        result.append(removed or ("nothing harmful found" if self.clean else "errors were found"))
         return result
 
     def plus(self, findings: Mapping[str, Finding]) -> "DataReport":

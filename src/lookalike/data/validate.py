@@ -6,6 +6,7 @@ changed; `without` gives the table that is left when images with an error are re
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +22,8 @@ BLANK = 1.0
 """Thumbnails that spread less are of one color."""
 DARK = 12
 """Mean gray values below are nearly black."""
+UNLABELED = "."
+"""The class of images that have no label."""
 TINY = 24
 """Pixels; images with a shorter side are tiny."""
 
@@ -41,6 +44,11 @@ def check_data(
         _check_against(table, facts, against, findings, reasons, progress)
     _check_copies(table, facts, findings, reasons)
     _check_labels(table, findings)
+    if table.class_names == (UNLABELED,):  # nothing to train on or to score that could be spoiled
+        findings = {
+            kind: replace(found, severity="warning") if found.severity == "error" else found
+            for kind, found in findings.items()
+        }
     sizes = table.class_counts()[np.unique(table.labels)]
     return DataReport(
         name=table.name,

@@ -47,7 +47,7 @@ def cross_entropy(
     return sums_B.mean() + target_term(logits_BC, chunk, label_smoothing=label_smoothing)
 
 
-def cross_entropy_gradient(
+def cross_entropy_gradient_(
     logits_BK: Tensor,
     chunk: Chunk,
     log_sums_B: Tensor,
@@ -55,11 +55,9 @@ def cross_entropy_gradient(
     include_positive: bool = True,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """The gradient by the logits of a chunk, (p - q) / B with p the softmax, given the sums over all classes."""
+    """The gradient by the logits of a chunk, (p - q) / B with p the softmax, in place of the logits."""
     batch = len(logits_BK)
-    gradient_BK = (
-        torch.sub(_counted(logits_BK, chunk, include_positive), log_sums_B[:, None]).exp_().div_(batch)
-    )
+    gradient_BK = _counted(logits_BK, chunk, include_positive).sub_(log_sums_B[:, None]).exp_().div_(batch)
     if label_smoothing == 0:
         return chunk.add_to_target_(gradient_BK, -1 / batch)
     smoothed = label_smoothing / (chunk.num_classes - 1) / batch
@@ -68,7 +66,7 @@ def cross_entropy_gradient(
 
 
 class SoftmaxProxyLoss(ChunkedProxyLoss):
-    """A softmax loss; subclasses say what their logits are."""
+    """A softmax loss; subclasses say what their logits are, in a new tensor that autograd does not save."""
 
     include_positive: bool = True
     label_smoothing: float = 0.0
@@ -99,7 +97,7 @@ class SoftmaxProxyLoss(ChunkedProxyLoss):
             sims_BQ = sims_BQ.detach().requires_grad_()
             logits_BK = self.logits(sims_BQ, chunk)
         value = target_term(logits_BK.detach(), chunk, label_smoothing=self.label_smoothing)
-        to_logits_BK = cross_entropy_gradient(
+        to_logits_BK = cross_entropy_gradient_(
             logits_BK.detach(),
             chunk,
             log_sums_B,

@@ -74,7 +74,7 @@ class Part:
         start: number of the first class that is held, when other processes hold the others.
         processes: the processes that hold the other classes; None when all are held here.
         chunk: classes per chunk; chosen for the cache when None.
-        keep: whether similarities are kept between two passes; as many as fit in KEPT_BYTES when None.
+        keep: whether similarities may be kept between two passes.
     """
 
     weights_C: Tensor | None = None
@@ -82,7 +82,7 @@ class Part:
     start: int = 0
     processes: Processes | None = None
     chunk: int | None = None
-    keep: bool | None = None
+    keep: bool = True
 
     def chunks(self, labels_B: Tensor, held: int, entries_per_class: int) -> Iterator[Chunk]:
         """The chunks of `held` classes, each of which has `entries_per_class` numbers in its larger matrix."""

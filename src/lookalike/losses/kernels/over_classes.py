@@ -1,9 +1,10 @@
 """Losses of chunks of classes: similarities of a chunk, the loss's own formula, both gradients, next chunk.
 
 A loss whose terms are sums over classes (Proxy-Anchor) takes one pass and three matrix products. A softmax
-needs the sum over all classes before any gradient is known: a first pass finds its logarithm, and the second
-uses the similarities of the first where they were kept, or computes them again (a fourth product, and no
-memory that grows with the number of classes).
+needs the sum over all classes before any gradient is known: a first pass finds its logarithm. Where the batch
+is not larger than the dimension, it keeps its similarities where the proxies' gradient will be written;
+otherwise the second pass computes them again (a fourth product). Neither takes memory that grows with the
+number of classes.
 
 Products are taken with raw proxies, and similarities divided by their lengths: normalizing the proxies would
 take more time than all formulas, since a proxy has more entries than similarities.
@@ -18,9 +19,6 @@ from torch import Tensor
 
 from lookalike.losses.kernels.autograd import ValueAndGradients
 from lookalike.losses.kernels.chunks import Chunk, Part, inverse_lengths
-
-KEPT_BYTES = 48 * 2**20
-"""Similarities are kept between two passes up to this size (48 MB), and those of further chunks computed twice."""
 
 
 class SumOverClasses(Protocol):
@@ -53,13 +51,18 @@ def over_classes(
     n, (batch, dim) = loss.proxies_per_class, unit_BD.shape
     chunks = list(part.chunks(labels_B, len(proxies_PD) // n, n * max(batch, dim)))
     proxies_PD = proxies_PD.detach()
+    to_unit_BD = torch.zeros_like(unit_BD) if want_unit else None
+    to_proxies_PD = torch.empty_like(proxies_PD) if want_proxies else None
+    keep = part.keep and want_proxies and batch <= dim
     kept: list[tuple[Tensor, Tensor]] = []
 
     def similarities(chunk: Chunk) -> tuple[Tensor, Tensor]:
         """Cosines (B, Q), and 1 / lengths of the proxies (Q,)."""
-        chunk_QD = proxies_PD[_rows(chunk, n)]
+        chunk_QD, place_BQ = proxies_PD[_rows(chunk, n)], None
+        if keep and to_proxies_PD is not None:
+            place_BQ = to_proxies_PD[_rows(chunk, n)].view(-1)[: batch * len(chunk_QD)].view(batch, -1)
         inverse_Q = inverse_lengths(chunk_QD)
-        return torch.mm(unit_BD, chunk_QD.T).mul_(inverse_Q), inverse_Q
+        return torch.mm(unit_BD, chunk_QD.T, out=place_BQ).mul_(inverse_Q), inverse_Q
 
     log_sums_B: Tensor | None = None
     for chunk in chunks:
@@ -69,15 +72,12 @@ def over_classes(
             kept.append(found)
             break
         log_sums_B = sums_B if log_sums_B is None else torch.logaddexp(log_sums_B, sums_B)
-        bytes_so_far = batch * _rows(chunk, n).stop * unit_BD.element_size()
-        if bytes_so_far <= KEPT_BYTES if part.keep is None else part.keep:
+        if keep:
             kept.append(found)
     if log_sums_B is not None:
         log_sums_B = part.logsumexp(log_sums_B)
 
     value = unit_BD.new_zeros(())
-    to_unit_BD = torch.zeros_like(unit_BD) if want_unit else None
-    to_proxies_PD = torch.empty_like(proxies_PD) if want_proxies else None
     for number, chunk in enumerate(chunks):
         rows = _rows(chunk, n)
         sims_BQ, inverse_Q = kept[number] if number < len(kept) else similarities(chunk)
