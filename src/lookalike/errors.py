@@ -7,7 +7,7 @@ LookalikeError
 ├── FileError (OSError)               a file or folder that cannot be read, written or trusted
 ├── UnknownNameError (LookupError)    a name that is not in its table; carries the near misses
 ├── MissingExtraError (ImportError)   an optional package is absent; the message is the install command
-└── TrainingError (RuntimeError)      training cannot go on: a loss that is not finite, collapsed embeddings
+└── TrainingError (RuntimeError)      training cannot continue: a loss that is not finite, collapsed embeddings
 
 Messages are one line: what, where, what was expected, what to do.
 """
@@ -48,7 +48,7 @@ class MissingExtraError(LookalikeError, ImportError):
 
 
 class TrainingError(LookalikeError, RuntimeError):
-    """Training cannot go on."""
+    """Training cannot continue."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -223,7 +223,7 @@ def test_stopping_by_hand_is_told_in_one_line(lookalike, monkeypatch):
     monkeypatch.setattr("lookalike.training.fit.fit", stop)
     done = lookalike("train", "photos", "--out", "runs/stopped", "--quiet")
     assert done.code == 1
-    assert done.err.strip() == "stopped; a training run goes on with --resume"
+    assert done.err.strip() == "stopped; resume a training run with --resume"
 
 
 def test_calibrate_stores_a_threshold_that_search_marks_by(lookalike, trained, desk):

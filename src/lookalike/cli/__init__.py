@@ -1,6 +1,6 @@
 """The command line: one file a verb, each a thin call of the library.
 
-Results go to standard output, progress to standard error. Exit code 0: done; 1: a failure, told in one
+Results go to standard output, progress to standard error. Exit code 0: done; 1: a failure, explained in one
 line (what, where, what to do); 2: the command itself is wrong.
 """
 
@@ -137,7 +137,7 @@ def _known_failure(error: Exception) -> str | None:
 
 
 def _usage(error: Exception) -> int:
-    """2 for a command that typer refuses, with its message; any other exception is a bug and goes on."""
+    """2 for a command that typer refuses, with its message; any other exception is a bug and is raised."""
     show_it = getattr(error, "show", None)
     if show_it is None:
         raise error

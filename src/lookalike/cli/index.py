@@ -49,7 +49,7 @@ def index(
 ) -> None:
     """Add IMAGES to an index, embedded with the run's model; known images are not embedded again.
 
-    Interrupted, it goes on where it was. `lookalike index check INDEX` measures the recall and the speed of
+    After an interruption it continues where it was. `lookalike index check INDEX` measures the recall and the speed of
     an index's engine, and stores both in the index.
     """
     if str(run) == CHECK and out is None:

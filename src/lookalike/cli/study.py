@@ -142,7 +142,7 @@ def run(
     if done.elsewhere:
         progress.say(f"in progress in another process: {', '.join(done.elsewhere)}")
     if done.out_of_time:
-        progress.say(f"the budget of {budget} is used up; the same command goes on")
+        progress.say(f"the budget of {budget} is used up; the same command continues")
     if table is not None:
         _print_table(table, json)
         progress.say(f"written: {done.folder}/table.html, .md, .json")

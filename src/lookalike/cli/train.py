@@ -20,7 +20,7 @@ from lookalike.cli.common import (
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="The run directory to make.")]
 From = Annotated[
-    Path | None, typer.Option("--from", help="A run directory whose model training goes on from.")
+    Path | None, typer.Option("--from", help="A run directory whose model training starts from.")
 ]
 Config = Annotated[
     Path | None, typer.Option("--config", help="An experiment in YAML; --set changes it further.")
@@ -33,7 +33,7 @@ Minutes = Annotated[
         "are planned from a measurement of a few seconds, and the plan is printed."
     ),
 ]
-Resume = Annotated[bool, typer.Option(help="Go on with an interrupted run, exactly.")]
+Resume = Annotated[bool, typer.Option(help="Continue an interrupted run exactly.")]
 Overwrite = Annotated[bool, typer.Option(help="Replace an earlier run in the folder.")]
 Refit = Annotated[
     bool, typer.Option(help="After selection, train on all but the test classes for as long as was best.")
@@ -78,7 +78,7 @@ def train(
 
     if resume and (settings or config or refit or start_from or minutes):
         raise ArgumentError(
-            "--resume goes on with the run's own settings; drop --set, --config, --from, --refit and --minutes"
+            "--resume continues with the run's own settings; drop --set, --config, --from, --refit and --minutes"
         )
     experiment = (load_experiment(config) if config else Experiment()).override(
         [

@@ -61,7 +61,7 @@ def image_batches(dataset: ImageDataset, *, batch_size: int, workers: int) -> It
 class ImageLoader:
     """Batches of chosen images of a dataset.
 
-    Worker processes live as long as this object. Forked anew for each pass, they would each time share the
+    Worker processes live as long as this object. Forked again for each pass, they would each time share the
     memory of a process full of activations, every page of which is then copied when it is next written to: a
     second or more a pass (docs/benchmarks/README.md). One pass can be under way at a time.
 

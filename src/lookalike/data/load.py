@@ -1,6 +1,6 @@
 """`load_images`: a data set read, its notes reported, and files that cannot be decoded left out.
 
-The way in for every command that goes on to use the pixels. Notes and skipped files are warnings of the logger
+The way in for every command that uses the pixels. Notes and skipped files are warnings of the logger
 "lookalike", which reach standard error unless a program says otherwise.
 """
 
@@ -44,7 +44,7 @@ def load_images(
         source: a table, or what `read` takes.
         layout, verify, labeled, ignore_labels: see `ReadOptions`.
         on_bad_file: "skip" leaves out files that cannot be decoded and names them, "fail" refuses them.
-        progress: told how far the check is.
+        progress: reports the check.
 
     Raises:
         DataError: the data cannot be read, or a file cannot be decoded and `on_bad_file` is "fail".

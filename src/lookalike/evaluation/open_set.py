@@ -1,4 +1,4 @@
-"""Open-set retrieval: how well queries of classes that are not in the gallery are told from the others.
+"""Open-set retrieval: how well queries of classes that are not in the gallery are separated from the others.
 
 A query is *known* if its class is in the gallery. At a threshold t a known query is detected if its nearest
 gallery image is of its class and at least t similar; an unknown query is a false match if its nearest gallery

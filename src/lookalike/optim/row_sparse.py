@@ -9,7 +9,7 @@ Deferred updates, compared with the dense optimizer that gets a zero gradient fo
 
 * Weight decay is applied exactly, at the learning rates of the steps that were missed. It is decoupled in
   both optimizers: p *= 1 - lr*weight_decay.
-* `RowSparseSGD`: momentum goes on moving a row without gradient; this is applied in closed form, exact while
+* `RowSparseSGD`: momentum continues to move a row without gradient; this is applied in closed form, exact while
   the learning rate stays the same. So it equals torch's SGD (with decoupled decay) after `catch_up`.
 * `RowSparseAdamW`: moments shrink by beta^steps, as they would. The moves that dense AdamW makes with the
   remaining momentum are left out: rows without gradient are not moved. With beta1 = 0 both are equal.

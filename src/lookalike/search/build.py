@@ -2,7 +2,7 @@
 
 Files whose size and time did not change are not opened. The others are hashed; a content that the index knows
 is not embedded again, wherever its file lies now. What is embedded is committed every few thousand images or
-few seconds, so an interrupted run goes on where it was. Memory does not grow with the number of images.
+few seconds, so an interrupted run continues where it was. Memory does not grow with the number of images.
 """
 
 import time
@@ -78,8 +78,8 @@ class IndexReport:
             "broken, skipped": len(self.bad),
         }
         always = ("added", "unchanged")
-        told = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name in always)
-        lines = [f"{self.folder}: {self.images} images ({told})", *self.notes]
+        found = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name in always)
+        lines = [f"{self.folder}: {self.images} images ({found})", *self.notes]
         lines += [f"broken: {reason}" for reason in list(self.bad.values())[:_NAMED]]
         if len(self.bad) > _NAMED:
             lines.append(f"... and {len(self.bad) - _NAMED} more")
@@ -111,9 +111,9 @@ def build_index(
         uri: of the engine's server or file, for a new index.
         prune: also remove entries below the images' folder whose files are gone or no longer listed.
         ignore_labels: labels of table rows that are left out.
-        on_bad_file: "skip" names broken images and goes on, "fail" stops at the first.
+        on_bad_file: "skip" names broken images and continues, "fail" stops at the first.
         device: "auto", "cpu", "cuda" or "mps".
-        progress: told about the embedding.
+        progress: reports the embedding.
 
     Raises:
         ArgumentError: `out` was built by another model or engine.

@@ -1,4 +1,4 @@
-"""Columns of the user's table that become filters of the index: everything beside path and label."""
+"""Columns of the user's table that become filters of the index: everything except path and label."""
 
 import math
 from collections.abc import Mapping, Sequence

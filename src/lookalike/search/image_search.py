@@ -1,6 +1,6 @@
 """Asking an index with image files or with its own images; what was found, as plain values.
 
-An index folder is complete: beside the vectors it holds a copy of the model that made them (`model/`), so a
+An index folder is complete: besides the vectors it holds a copy of the model that made them (`model/`), so a
 search needs nothing but the folder and the images that are asked for.
 """
 

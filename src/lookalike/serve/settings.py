@@ -14,7 +14,7 @@ class ServeSettings:
     Attributes:
         host, port: where it listens.
         token: asked for in every request; None only on loopback addresses.
-        allowed_hosts: names that the Host header may have, beside the listening address.
+        allowed_hosts: names that the Host header may have, besides the listening address.
         max_bytes: of an uploaded image; larger ones are refused while they arrive.
         max_pixels: of an uploaded image, by its header, before it is decoded.
         read_seconds, decode_seconds: that an upload may take to arrive, and to be decoded.

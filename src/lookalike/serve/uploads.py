@@ -73,7 +73,7 @@ def _first_file(body: bytes, boundary: bytes) -> bytes:
 
 
 class Decoder:
-    """Decodes and prepares images in a few threads; a full house is told, not queued without end."""
+    """Decodes and prepares images in a few threads; when all are busy, further ones are refused."""
 
     def __init__(self, prepare: Callable[[PILImage], Tensor], settings: ServeSettings) -> None:
         self._prepare = prepare

@@ -1,4 +1,4 @@
-"""The tables and figures of the four papers, as experiments beside the numbers that were published.
+"""The tables and figures of the four papers, as experiments with the published numbers.
 
 A new study is a file with a tuple `STUDIES`, named here.
 """

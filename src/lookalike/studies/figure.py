@@ -1,4 +1,4 @@
-"""A study as a plot: ours with intervals, the published points beside them where they may be compared.
+"""A study as a plot: ours with intervals, the published points with them where they may be compared.
 
 Where they may not be compared the published points get panels of their own, below. A study of retrievals is a
 grid of images: a query of each class and its nearest images, framed red where they are of another class.

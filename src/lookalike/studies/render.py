@@ -41,7 +41,7 @@ def to_html(table: Table, *, figure: str = "") -> str:
 
 
 def ours_cells(table: Table) -> tuple[list[str], Cells]:
-    """Header and cells of what was measured, with published numbers beside it where they may be compared."""
+    """Header and cells of what was measured, with published numbers next to it where they may be compared."""
     beside = any(line.comparable for line in table.lines)
     header = ["row", *table.study.columns]
     for metric in table.metrics:

@@ -184,7 +184,7 @@ def _plan(
 
 
 def _run(study: Study, one: Planned, options: Options, done: Done) -> None:
-    """Runs one row with one seed under its lock and keeps its result; after a failure the next goes on."""
+    """Runs one row with one seed under its lock and keeps its result; after a failure the next row runs."""
     folder = options.out / "runs" / one.key
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock", timeout=0)

@@ -56,8 +56,8 @@ def check_pairs(loss: MetricLoss, batches: Batches, labels: NDArray[np.int64], n
         return []
     batches.set_epoch(1)
     rows = [list(batch) for batch in batches]
-    lone = sum(len(np.unique(labels[batch])) == len(batch) for batch in rows)
-    found = f"{lone} of {len(rows)} batches have no two images of a class, from which loss '{name}' learns nothing"
-    if rows and lone == len(rows):
+    pairless = sum(len(np.unique(labels[batch])) == len(batch) for batch in rows)
+    found = f"{pairless} of {len(rows)} batches have no two images of a class, from which loss '{name}' learns nothing"
+    if rows and pairless == len(rows):
         raise ArgumentError(f"{found}; set batch.sampler=balanced or a larger batch.size")
-    return [f"warning: {found}; set batch.sampler=balanced"] if lone else []
+    return [f"warning: {found}; set batch.sampler=balanced"] if pairless else []

@@ -1,4 +1,4 @@
-"""The facts of a training run, which do not change while it goes on, and the clock of its phases."""
+"""The facts of a training run, which do not change while it runs, and the clock of its phases."""
 
 import time
 from collections.abc import Iterator

@@ -64,7 +64,7 @@ def check_same_data(run_dir: RunDir, facts: dict[str, Any], split: Split, purpos
         return []
     known = _known_hashes(run_dir)
     start = f"{purpose}: the run '{run_dir.path}' was trained on other data ({earlier['name']})"
-    remedy = "going on could mix training and test classes; use its data, seed and fractions, or train from scratch"
+    remedy = "continuing could mix training and test classes; use its data, seed and fractions, or train from scratch"
     if known is None or earlier["classes_digest"] != facts["classes_digest"]:
         raise FileError(f"{start}: its training and validation classes differ from these; {remedy}")
     added = ~np.isin(_hashes(split.trainval.paths), known)

@@ -4,7 +4,7 @@
     training_state/select-epoch-7/classes-...            proxies and their moments, in files by class
 
 The tree names the folder of rows that belongs to it, and is written when every process has written its rows; so
-a run that is killed at any moment leaves a whole state. Any number of processes can go on from it: each reads the
+a run that is killed at any moment leaves a whole state. Any number of processes can continue from it: each reads the
 rows of its own classes.
 """
 

@@ -23,7 +23,7 @@ def choose_views(
 ) -> Tensor:
     """Sets the embedder's views and the experiment's `model.views`; returns the pooled vectors of `inputs`.
 
-    The projection is that of `trainable` where training goes on from a run, and else left as the start of one view.
+    The projection is that of `trainable` where training continues from a run, and else left as the start of one view.
     """
     embedder, experiment = trainable.embedder, context.experiment
     views = experiment.model.views or (2 if experiment.data.flip else 1)
@@ -51,13 +51,13 @@ def choose_views(
 
 def views_line(metric: str, views: int, gain: Interval) -> str:
     """What was chosen and why."""
-    told = {
+    words = {
         1: "so each image is embedded alone",
         2: "so embeddings average both; embedding takes twice the time (`lookalike embed --views 1` saves it)",
     }
     return (
         f"mirror images add {100 * gain.low:+.1f} to {100 * gain.high:+.1f} to the start's validation {metric}, "
-        f"{told[views]}"
+        f"{words[views]}"
     )
 
 

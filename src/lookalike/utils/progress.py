@@ -1,4 +1,4 @@
-"""How long work tells that it is going on, without knowing who listens.
+"""Progress reporting: an interface with silent, progress-bar and plain-line implementations.
 
 Library functions take a `Progress` and open a phase for each loop; the silent default costs nothing.
 The command line passes one that draws bars, or prints plain lines where standard error is not a terminal.
@@ -22,7 +22,7 @@ class Phase(Protocol):
         """`steps` more are done."""
 
     def note(self, text: str) -> None:
-        """A short remark beside the bar, such as the current loss."""
+        """A short remark next to the bar, such as the current loss."""
 
 
 class Progress:
@@ -101,13 +101,13 @@ class _Line:
     def __init__(self, name: str, total: int, every: float) -> None:
         self.name, self.total, self.every = name, total, every
         self.done, self.remark = 0, ""
-        self.began = self.told = time.monotonic()
+        self.began = self.reported = time.monotonic()
 
     def advance(self, steps: int = 1) -> None:
         self.done += steps
         now = time.monotonic()
-        if now - self.told >= self.every and self.done < self.total:
-            self.told = now
+        if now - self.reported >= self.every and self.done < self.total:
+            self.reported = now
             left = (now - self.began) / self.done * (self.total - self.done)
             print(
                 f"{self.name}: {self.done} of {self.total}, {left:.0f} s left{self.remark}",

@@ -4,7 +4,7 @@ Below 50,000 vectors there is no structure and the search is exact; from there o
 floats); from a million on inverted lists with product codes (IVF-PQ), which take a fortieth of the memory.
 The structure only proposes candidates: their similarities are computed from the stored vectors. Vectors that
 came after the structure was built, and filters that leave little, are compared exactly. The structure is
-stored beside the vectors, so opening an index builds nothing.
+stored next to the vectors, so opening an index builds nothing.
 """
 
 from dataclasses import dataclass

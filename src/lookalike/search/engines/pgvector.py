@@ -1,4 +1,4 @@
-"""The pgvector engine: vectors in a table of the user's own PostgreSQL, beside the user's other data.
+"""The pgvector engine: vectors in a table of the user's own PostgreSQL, next to the user's other data.
 
 `--uri postgresql://user@host/database`; a password is not stored in the index and comes from PGPASSWORD or
 ~/.pgpass. From 5,000 vectors on there is an HNSW index; filters are answered by iterative scans, and what

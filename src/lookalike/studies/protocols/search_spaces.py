@@ -17,7 +17,7 @@ from lookalike.utils.validation import look_up
 
 RATE = SearchRange("proxy_lr", 1e-6, 1.0, log=True)
 OWN_PARAMETERS = ("margin", "hierarchical")
-"""Losses beside those with proxies that have parameters of their own, so a learning rate for them."""
+"""Losses besides those with proxies that have parameters of their own, so a learning rate for them."""
 
 
 @dataclass(frozen=True)
