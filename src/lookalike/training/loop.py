@@ -82,6 +82,9 @@ def train(
             learner.begin_epoch(epoch)
             mean_loss, steps = _train_epoch(learner, inputs, batches, epoch, rate, phase)
         learner.end_epoch()
+        pairs = loss.pop_pair_counts()
+        if pairs is not None and pairs.warning:
+            progress.say(f"warning: {pairs.warning}")
         record = {
             "epoch": epoch,
             "loss": mean_loss,

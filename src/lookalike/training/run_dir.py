@@ -32,7 +32,6 @@ RESULT_FILES = (
     "result.json",
     "report.html",
     "tree.json",
-    "tree.html",
     "test_queries.json",
     "test_queries.npz",
     "log.jsonl",
