@@ -1,4 +1,4 @@
-"""How HPL's systems were trained: no code is public, so its supplement's two protocols, and choices where it is silent."""
+"""How HPL's systems were trained: by its supplement's two protocols, since no code is public."""
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import BatchSettings, DataSettings, LossSettings, ModelSettings, TrainSettings
