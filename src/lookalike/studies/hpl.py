@@ -4,13 +4,13 @@ from typing import Any
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import LossSettings
-from lookalike.studies import recipes
+from lookalike.studies import hpl_recipes
 from lookalike.studies.published import citation, printed_tables
 from lookalike.studies.study import Figure, Row, Study, with_cited_rows
 
 SOURCE = citation("hpl")
 TABLES = printed_tables("hpl")
-NCA = recipes.NCA
+NCA = hpl_recipes.NCA
 ANCHOR = LossSettings(name="proxy_anchor", scale=32.0, margin=0.1)
 GIVEN = "the groups are the data's own"
 T_IS_OURS = "T = 20 is ours, after Figure 2; the supplement names it for that figure only"
@@ -32,7 +32,7 @@ def _given(base: LossSettings, level: str | None = None) -> Experiment:
 def _two_levels(number: int, dataset: str) -> Study:
     """Tables 1 and 2."""
     table = TABLES[f"table{number}"]
-    nca, anchor = recipes.hpl(dataset, NCA), recipes.hpl(dataset, ANCHOR)
+    nca, anchor = hpl_recipes.hpl(dataset, NCA), hpl_recipes.hpl(dataset, ANCHOR)
     rows = [
         Row(name="proxy_nca", recipe=nca, printed=table.row("Proxy-NCA")),
         Row(name="hpl-nca", recipe=nca, changes=(_levels(NCA, 500),), printed=table.row("HPL-NCA")),
@@ -53,7 +53,7 @@ def _two_levels(number: int, dataset: str) -> Study:
 def _groups(number: int, dataset: str, learned: tuple[int, ...], given: str, level: str | None) -> Study:
     """Tables 3 and 4."""
     table = TABLES[f"table{number}"]
-    nca = recipes.hpl(dataset, NCA)
+    nca = hpl_recipes.hpl(dataset, NCA)
     rows = [
         Row(name="proxy_nca", recipe=nca, printed=table.row("Proxy-NCA P1=-")),
         Row(
@@ -89,7 +89,7 @@ def _groups(number: int, dataset: str, learned: tuple[int, ...], given: str, lev
 def _frequency() -> Study:
     """Figure 2."""
     table = TABLES["figure2"]
-    nca = recipes.hpl("cars196", NCA)
+    nca = hpl_recipes.hpl("cars196", NCA)
     rows = [Row(name="proxy_nca", recipe=nca, printed=table.row("Proxy-NCA"), note="no coarse level")]
     rows += [
         Row(
@@ -118,7 +118,7 @@ def _retrievals() -> Study:
     """Figure 3."""
     rows = []
     for dataset, coarse in (("sop", 500), ("cars196", 10)):
-        nca = recipes.hpl(dataset, NCA)
+        nca = hpl_recipes.hpl(dataset, NCA)
         rows.append(Row(name=f"{dataset}-hpl-nca", recipe=nca, changes=(_levels(NCA, coarse),)))
         rows.append(Row(name=f"{dataset}-proxy_nca", recipe=nca))
     return Study(
@@ -137,7 +137,7 @@ def _folds() -> Study:
     rows = []
     for dataset in ("cub200", "cars196", "sop"):
         for name, base in (("nca", NCA), ("pa", ANCHOR)):
-            recipe = recipes.hpl_folds(dataset, base)
+            recipe = hpl_recipes.hpl_folds(dataset, base)
             plain = f"{dataset}-{base.name}"
             rows.append(Row(name=plain, recipe=recipe))
             rows.append(Row(name=f"{dataset}-hpl-{name}", recipe=recipe, changes=(_levels(base, 10),)))
