@@ -2,8 +2,8 @@
 
 Settings form a ladder from quick to good: nothing trained, then small images for few epochs, then larger ones, then
 more epochs. The plan is the last rung whose estimate fits. That larger images are better is measured on photos, that
-more than six epochs are on drawn characters only (docs/explanation/what_was_tried.md). Everything here is arithmetic; `costs`
-measures.
+more than six epochs are on drawn characters only (docs/explanation/what_was_tried.md). Everything here is
+arithmetic; `costs` measures.
 """
 
 from collections.abc import Sequence
