@@ -1,9 +1,9 @@
 """A time budget: from measured seconds per image and the number of images to settings that fit into the minutes.
 
 Settings form a ladder from quick to good: nothing trained, then small images for few epochs, then larger ones, then
-more epochs. The plan is the last rung whose estimate fits. That larger images are better is measured; that more than
-six epochs of mode partial are is not (docs/explanation/what_was_tried.md). Everything here is arithmetic; `costs`
-measures.
+more epochs. The plan is the last rung whose estimate fits. That larger images are better is measured on photos, that
+more than six epochs are on drawn characters only (docs/explanation/what_was_tried.md). Everything here is
+arithmetic; `costs` measures.
 """
 
 from collections.abc import Sequence
