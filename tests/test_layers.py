@@ -30,6 +30,7 @@ ONLY_IN = {
         "data.image_io",
         "data.image_bytes",
         "data.image_color",
+        "data.image_formats",
         "data.glyphs",
     },
     "typer": {"cli"},

@@ -4,7 +4,6 @@ Everything downstream gets upright 8-bit sRGB. Whatever is wrong with a file is 
 """
 
 import base64
-import functools
 import io
 import logging
 import os
@@ -24,6 +23,7 @@ from PIL import Image, JpegImagePlugin, UnidentifiedImageError
 from torch import Tensor
 
 from lookalike.data.image_color import GRAY16_MODES, gray_bits, to_rgb
+from lookalike.data.image_formats import image_formats, is_heif, is_image_head
 from lookalike.data.image_repair import without_metadata
 from lookalike.errors import DataError, MissingExtraError
 from lookalike.utils.validation import optional_import
@@ -49,26 +49,6 @@ MAX_PIXELS = 178_956_970
 """Larger images are not decoded (0.5 GB as RGB); Pillow refuses them too."""
 REDUCE_FROM = 1 << 25
 """JPEGs of more pixels are decoded at 1/2, 1/4 or 1/8 of their size."""
-
-NOT_IMAGES = frozenset({"BUFR", "EPS", "FITS", "GRIB", "HDF5", "IPTC", "MPEG", "WMF", "XVTHUMB", "MCIDAS"})
-"""Formats that Pillow lists but cannot decode here, or decodes by running another program."""
-MAGIC = (
-    b"\xff\xd8\xff",
-    b"\x89PNG\r\n",
-    b"GIF8",
-    b"BM",
-    b"II*\x00",
-    b"MM\x00*",
-    b"II+\x00",
-    b"MM\x00+",
-    b"\x00\x00\x00\x0cjP  ",
-    b"\xff\x4f\xff\x51",
-    b"8BPS",
-    b"DDS ",
-    b"qoif",
-)
-"""First bytes of image files."""
-HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
 
 FILTERS = {
     "bilinear": Image.Resampling.BILINEAR,
@@ -194,50 +174,20 @@ def image_size(path: str | Path) -> tuple[int, int]:
     return decode(path).size
 
 
-def image_suffixes() -> frozenset[str]:
-    """Suffixes, in lower case with the dot, of the formats that are read."""
-    return _suffixes()
-
-
-@functools.cache
-def _suffixes() -> frozenset[str]:
-    Image.init()
-    known = {suffix for suffix, name in Image.registered_extensions().items() if name in _formats()}
-    return frozenset(known | {".heic", ".heif", ".hif", ".jfif"})
-
-
-@functools.cache
-def _formats() -> tuple[str, ...]:
-    Image.init()
-    return tuple(name for name in Image.ID if name not in NOT_IMAGES)
-
-
 def _opened(stream: IO[bytes]) -> PILImage:
     """The image in `stream`, its header read; JPEGs of any size."""
     head = stream.read(16)
     stream.seek(0)
-    if _is_heif(head):
+    if is_heif(head):
         optional_import("pillow_heif", "heif").register_heif_opener()
         return Image.open(stream)
     try:
-        return Image.open(stream, formats=_formats())
+        return Image.open(stream, formats=image_formats())
     except Image.DecompressionBombError:
         stream.seek(0)
         if head[:3] != b"\xff\xd8\xff":
             raise
         return JpegImagePlugin.JpegImageFile(stream)
-
-
-def is_image_head(head: bytes) -> bool:
-    """Whether the first bytes of a file are those of an image format."""
-    webp = head[:4] == b"RIFF" and head[8:12] == b"WEBP"
-    netpbm = head[:1] == b"P" and head[1:2] in b"123456" and head[2:3].isspace()
-    avif = head[4:8] == b"ftyp" and head[8:12] in (b"avif", b"avis")
-    return head.startswith(MAGIC) or webp or netpbm or avif or _is_heif(head)
-
-
-def _is_heif(head: bytes) -> bool:
-    return head[4:8] == b"ftyp" and head[8:12] in HEIF_BRANDS
 
 
 def decode(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lookalike.data.dataset import natural_key
-from lookalike.data.image_io import image_suffixes, is_image_head
+from lookalike.data.image_formats import image_suffixes, is_image_head
 from lookalike.errors import DataError, FileError
 
 SYSTEM_FILES = frozenset(
