@@ -133,7 +133,7 @@ class ScheduleSettings(Settings):
 
     name: Literal["constant", "step", "cosine", "linear", "plateau"] = "cosine"
     warmup: float = Field(
-        0.05, ge=0, lt=1, description="cosine, linear: share of all steps in which the rate rises from 0"
+        0.1, ge=0, lt=1, description="cosine, linear: share of all steps in which the rate rises from 0"
     )
     gamma: float = Field(0.5, gt=0, le=1, description="factor of each drop")
     every: int = Field(10, ge=1, description="step: epochs between drops")
