@@ -167,6 +167,7 @@ NEVER_FILLED = {
     "train.compat.batch_norm_momentum",
     "train.frozen_stages",
     "data.workers",
+    "data.layout",
     "model.views",  # chosen by the validation classes
 }
 """None is a value of its own here, or is decided later, as the description says."""
