@@ -185,7 +185,9 @@ def test_memory_that_does_not_suffice_is_one_line_too(lookalike, trained, monkey
     monkeypatch.setattr("lookalike.models.embedder.Embedder.forward", greedy)
     done = lookalike("embed", trained, "photos", "--out", "v.npz")
     assert done.code == 1
-    assert done.err.strip().splitlines()[-1] == "error: out of memory (Unable to allocate 9.1 TiB)"
+    assert done.err.strip().splitlines()[-1] == (
+        "error: out of memory (Unable to allocate 9.1 TiB); use a smaller batch.size or data.image_size"
+    )
 
 
 @pytest.mark.parametrize("words", [["trian"], ["train"], ["train", "photos"], ["search", "--kk"]])
@@ -206,14 +208,17 @@ def test_reporting_verbs_speak_json(lookalike, words):
     assert json.loads(lookalike(*words, "--json").out)
 
 
-def test_a_broken_image_is_named(lookalike, desk, tmp_path):
-    import shutil
-
+def test_a_broken_image_is_named(lookalike, desk, tmp_path, caplog):
     shutil.copytree(desk / "photos", tmp_path / "photos")
     (tmp_path / "photos" / "3" / "2.png").write_bytes(b"\x89PNG\r\n\x1a\n and then nothing")
-    done = lookalike("train", tmp_path / "photos", "--out", tmp_path / "r", *FAST)
-    assert done.code == 1
-    assert "2.png" in done.err
+    skipped = lookalike("train", tmp_path / "photos", "--out", tmp_path / "skipped", *FAST)
+    assert skipped.code == 0
+    assert "2.png" in caplog.text  # a warning, which the console shows
+    refused = lookalike(
+        "train", tmp_path / "photos", "--out", tmp_path / "refused", "--set", "data.on_bad_file=fail", *FAST
+    )
+    assert refused.code == 1
+    assert "2.png" in refused.err
 
 
 def test_stopping_by_hand_is_told_in_one_line(lookalike, monkeypatch):

@@ -199,6 +199,8 @@ def loss_settings():
     return [(loss, name) for loss, kind in LOSSES.items() for name in arguments_of(kind)]
 
 
+REQUIRED = {"pml": ["loss.loss_class=TripletMarginLoss"]}
+"""Settings without which a loss cannot be built."""
 WRONG = ("abc", "[1]", "{a: 1}", "null", "true", ".nan", ".inf", "1.5")
 
 
@@ -208,7 +210,9 @@ def test_every_setting_of_a_loss_is_checked_for_its_type(loss, name):
     messages = []
     for text in WRONG:
         try:
-            checked = Experiment().override([f"loss.name={loss}", f"loss.{name}={text}"]).check()
+            required = REQUIRED.get(loss, [])
+            settings = [f"loss.name={loss}", *required, f"loss.{name}={text}"]
+            checked = Experiment().override(settings).check()
         except LookalikeError as error:
             messages.append(str(error))
             continue

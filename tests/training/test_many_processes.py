@@ -102,6 +102,8 @@ def test_sharded_proxies_train_as_whole_ones_and_go_on_in_any_number_of_processe
         "loss.temperature=0.5",
         "--set",
         "train.clip_value=1",
+        "--set",
+        "train.schedule.name=constant",  # a schedule over all epochs depends on their number
     ]
     whole, history = train(tmp_path, "whole", *words)
     words += ["--set", "train.shard_proxies=true"]

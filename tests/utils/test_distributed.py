@@ -28,7 +28,7 @@ def test_another_process_that_is_gone_is_told_in_a_line(name, words, error, mess
     def broken(*_, **__):
         raise RuntimeError(words)
 
-    monkeypatch.setattr(dist, "get_backend", lambda: "gloo")
+    monkeypatch.setattr(dist, "get_backend", lambda group: "gloo")
     monkeypatch.setattr(dist, name, broken)
     with pytest.raises(error, match=message) as caught:
         COLLECTIVES[name]()
@@ -38,9 +38,9 @@ def test_another_process_that_is_gone_is_told_in_a_line(name, words, error, mess
 @pytest.mark.parametrize(("backend", "devices"), [("gloo", None), ("nccl", [3])])
 def test_processes_wait_on_their_own_devices(backend, devices, monkeypatch):
     seen = []
-    monkeypatch.setattr(dist, "get_backend", lambda: backend)
+    monkeypatch.setattr(dist, "get_backend", lambda group: backend)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
-    monkeypatch.setattr(dist, "barrier", lambda device_ids: seen.append(device_ids))
+    monkeypatch.setattr(dist, "barrier", lambda group, device_ids: seen.append(device_ids))
     PAIR.barrier()
     assert seen == [devices]
 

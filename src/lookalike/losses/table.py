@@ -63,7 +63,10 @@ def check_arguments(name: str, arguments: Mapping[str, Any], where: str = "loss"
             continue  # `given`, which training replaces by the coarse levels of the data
         _check_type(f"{where}.{argument}", value, known[argument].annotation)
     if isinstance(arguments.get("base"), str | Mapping):
-        inner, settings = class_and_settings(arguments["base"])
+        try:
+            inner, settings = class_and_settings(arguments["base"])
+        except (UnknownNameError, ArgumentError) as error:
+            raise type(error)(f"{where}.base: {error}") from error
         inner_name = next(key for key, candidate in BASE_LOSSES.items() if candidate is inner)
         check_arguments(inner_name, settings, f"{where}.base.settings")
 
