@@ -13,10 +13,11 @@
 import re
 
 from lookalike.errors import UnknownNameError
+from lookalike.evaluation.metrics import METRICS
 from lookalike.utils.validation import near_miss
 
-RETRIEVAL = ("map_at_r", "r_precision", "mrr")
-CLUSTERING = ("nmi", "nmi_geometric", "ami")
+RETRIEVAL = tuple(key for key, metric in METRICS.items() if metric.of_ranks is not None)
+CLUSTERING = tuple(key for key, metric in METRICS.items() if metric.of_clusters is not None)
 COSTS = ("seconds_per_epoch", "seconds_per_iteration", "hours_to_convergence", "peak_memory_gb")
 """Metrics that are not shares, so not shown in percent."""
 SIMILARITIES = ("cosine", "euclidean")
