@@ -13,13 +13,14 @@ class NormSoftmax(SoftmaxProxyLoss):
 
     Args:
         temperature: sigma in the paper.
-        proxy_init, generator: see `ProxyLoss`.
+        generator: see `ProxyLoss`.
 
     The authors' network normalizes the embeddings itself, after a layer norm without learned factors; here
     embeddings of any length give the same loss.
     """
 
     paper = "Zhai and Wu, Classification is a Strong Baseline for Deep Metric Learning, BMVC 2019"
+    proxy_init = "uniform"
     search_space = (SearchRange("temperature", 0.01, 100, log=True),)
 
     def __init__(
@@ -28,11 +29,10 @@ class NormSoftmax(SoftmaxProxyLoss):
         embedding_dim: int,
         *,
         temperature: float = 0.05,
-        proxy_init: str = "uniform",
         generator: Generator | None = None,
     ) -> None:
         check_positive("temperature", temperature)
-        super().__init__(num_classes, embedding_dim, proxy_init=proxy_init, generator=generator)
+        super().__init__(num_classes, embedding_dim, generator=generator)
         self.temperature = temperature
 
     def logits(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:

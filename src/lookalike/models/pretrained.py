@@ -4,7 +4,7 @@ Nothing is initialized at random in silence: without weights the word `none` has
 fit a network are refused with the names that differ. Files are read without executing them.
 """
 
-import importlib.util
+import importlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from lookalike.models import backbones
 from lookalike.models.backbones import Backbone
 from lookalike.models.bn_inception import BNInception
 from lookalike.preprocessing import Preprocessing
+from lookalike.utils.validation import is_installed
 
 WORDS = ("auto", "package", "hub", "none")
 FROM_FILE_ONLY = ("bn_inception",)
@@ -36,7 +37,7 @@ class WeightsPackage:
 
     def is_installed(self) -> bool:
         """Whether the package can be imported."""
-        return importlib.util.find_spec(self.module) is not None
+        return is_installed(self.module)
 
     def file(self) -> Path:
         """Path of the weights inside the installed package.
