@@ -53,8 +53,12 @@ class CosFace(SoftmaxProxyLoss):
         self.margin = margin
         self.scale = scale
 
-    def logits(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
-        return chunk.with_target(sims_BQ, chunk.target(sims_BQ) - self.margin) * self.scale
+    @property
+    def logit_scale(self) -> float:
+        return self.scale
+
+    def class_similarities(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
+        return chunk.with_target(sims_BQ, chunk.target(sims_BQ) - self.margin)
 
 
 class ArcFace(SoftmaxProxyLoss):
@@ -84,5 +88,9 @@ class ArcFace(SoftmaxProxyLoss):
         self.margin = margin
         self.scale = scale
 
-    def logits(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
-        return chunk.with_target(sims_BQ, add_angle(chunk.target(sims_BQ), self.margin)) * self.scale
+    @property
+    def logit_scale(self) -> float:
+        return self.scale
+
+    def class_similarities(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
+        return chunk.with_target(sims_BQ, add_angle(chunk.target(sims_BQ), self.margin))

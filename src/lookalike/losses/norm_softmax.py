@@ -1,8 +1,7 @@
 """NormSoftmax: classification with unit class weights and a temperature. A proxy is a class weight."""
 
-from torch import Generator, Tensor
+from torch import Generator
 
-from lookalike.losses.kernels.chunks import Chunk
 from lookalike.losses.search_range import SearchRange
 from lookalike.losses.softmax import SoftmaxProxyLoss
 from lookalike.utils.validation import check_positive
@@ -35,5 +34,6 @@ class NormSoftmax(SoftmaxProxyLoss):
         super().__init__(num_classes, embedding_dim, generator=generator)
         self.temperature = temperature
 
-    def logits(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
-        return sims_BQ * (1 / self.temperature)
+    @property
+    def logit_scale(self) -> float:
+        return 1 / self.temperature

@@ -4,18 +4,12 @@ Five different functions are called "Proxy-NCA"; `ProxyNCA` covers them, docs/re
 Squared Euclidean distances of unit vectors are 2 - 2*cosine, so all of them are functions of the cosines.
 """
 
-from torch import Generator, Tensor
+from torch import Generator
 
 from lookalike.errors import ArgumentError
-from lookalike.losses.kernels.chunks import Chunk
 from lookalike.losses.search_range import SearchRange
 from lookalike.losses.softmax import SoftmaxProxyLoss
 from lookalike.utils.validation import check_between, check_positive
-
-
-def distance_logits(sims_BC: Tensor, temperature: float) -> Tensor:
-    """-d/T with d = 2 - 2*cosine, up to the constant -2/T, which cancels in the loss."""
-    return sims_BC * (2 / temperature)
 
 
 class ProxyNCA(SoftmaxProxyLoss):
@@ -57,8 +51,10 @@ class ProxyNCA(SoftmaxProxyLoss):
         self.include_positive = include_positive
         self.label_smoothing = label_smoothing
 
-    def logits(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
-        return distance_logits(sims_BQ, self.temperature)
+    @property
+    def logit_scale(self) -> float:
+        """-d/T is 2/T times the cosine, up to a constant that cancels in the loss."""
+        return 2 / self.temperature
 
 
 class ProxyNCAPlusPlus(SoftmaxProxyLoss):
@@ -89,5 +85,7 @@ class ProxyNCAPlusPlus(SoftmaxProxyLoss):
         super().__init__(num_classes, embedding_dim, generator=generator)
         self.temperature = temperature
 
-    def logits(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
-        return distance_logits(sims_BQ, self.temperature)
+    @property
+    def logit_scale(self) -> float:
+        """-d/T is 2/T times the cosine, up to a constant that cancels in the loss."""
+        return 2 / self.temperature

@@ -84,9 +84,13 @@ class SoftTriple(SoftmaxProxyLoss):
         self.margin = margin
         self.center_weight = center_weight
 
-    def logits(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
+    @property
+    def logit_scale(self) -> float:
+        return self.scale
+
+    def class_similarities(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
         soft_BK = soft_similarities(sims_BQ, centers_per_class=self.centers_per_class, gamma=self.gamma)
-        return chunk.with_target(soft_BK, chunk.target(soft_BK) - self.margin) * self.scale
+        return chunk.with_target(soft_BK, chunk.target(soft_BK) - self.margin)
 
     def proxy_term(self, proxies_QD: Tensor, chunk: Chunk) -> Tensor | None:
         if self.centers_per_class == 1 or self.center_weight == 0:
