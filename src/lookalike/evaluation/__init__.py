@@ -1,6 +1,6 @@
 """Evaluation of embeddings: metrics, clustering, confidence intervals and comparisons."""
 
-from lookalike.evaluation.clustering import Clustering, cluster_scores
+from lookalike.evaluation.clustering import cluster_scores
 from lookalike.evaluation.compare import compare_results, interval_of, interval_over_seeds, load_result
 from lookalike.evaluation.evaluator import evaluate
 from lookalike.evaluation.files import evaluate_files
@@ -26,7 +26,6 @@ from lookalike.evaluation.result import RetrievalResult
 __all__ = [
     "DEFAULT_KS",
     "METRICS",
-    "Clustering",
     "Difference",
     "Health",
     "Interval",

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from lookalike.errors import ArgumentError
-from lookalike.evaluation.clustering import Clustering, cluster_scores
+from lookalike.evaluation.clustering import cluster_scores
 from lookalike.evaluation.counts import count_everything, notes_of
 from lookalike.evaluation.metrics import DEFAULT_KS
 from lookalike.evaluation.per_query import measure_queries
@@ -33,7 +33,7 @@ def evaluate(
     similarity: str = "cosine",
     no_match: str = "exclude",
     ignore_labels: Collection[int] = (),
-    clustering: bool | Clustering = False,
+    clustering: bool = False,
     class_names: Sequence[str] | None = None,
     processes: Processes | None = None,
     memory_mb: float | None = None,
@@ -58,7 +58,7 @@ def evaluate(
             and counted) or 'miss' (0).
         ignore_labels: rows with these labels are neither queries nor gallery; they are counted.
             Re-identification data sets mark junk with -1.
-        clustering: also NMI and AMI of the queries, by k-means: True, or a `Clustering`.
+        clustering: also NMI and AMI of the queries, by k-means; see `cluster_scores`.
         class_names: names by class number, for counts and per-class values.
         processes: `Processes.all()` shares the queries among the processes of torch.distributed: each calls
             `evaluate` with the whole input and gets the whole result, the same digits as from one process.
@@ -122,7 +122,6 @@ def evaluate(
         scores = cluster_scores(
             embeddings[asking] if len(asking) < count else embeddings,
             query_set.labels,
-            clustering=clustering if isinstance(clustering, Clustering) else None,
             normalize=similarity == "cosine",
         )
         clustered = scores.pop("settings")
