@@ -75,7 +75,7 @@ def test_query_and_gallery_are_roles_of_the_test_part(tmp_path):
     }
 
 
-def test_a_folder_beside_the_parts_with_the_same_classes_is_told(tmp_path):
+def test_a_folder_next_to_the_parts_with_the_same_classes_is_reported(tmp_path):
     table = read(grow(tmp_path / "d", "train/cat/1.png", "train/owl/1.png", "extra/cat/1.png"))
     assert said(table, "train/ and extra/ hold the same class names, such as cat")
     assert not read(grow(tmp_path / "e", "train/cat/1.png", "crash/owl/1.png")).notes
@@ -203,7 +203,7 @@ class TestTables:
             with pytest.raises(DataError, match=r"row 2 lists .* a second time, after row 1"):
                 read(self.table(root, [("a/1.png", "x"), (other, "y")]))
 
-    def test_spaces_around_labels_do_not_count_and_case_is_told(self, tmp_path):
+    def test_spaces_around_labels_do_not_count_and_case_is_reported(self, tmp_path):
         root = grow(tmp_path / "d", *(f"{i}.png" for i in range(4)))
         table = read(
             self.table(root, [("0.png", "cat"), ("1.png", " cat "), ("2.png", "Cat"), ("3.png", "owl")])

@@ -60,7 +60,7 @@ class TestFolder:
         assert table.class_names == ("a", "b", "c", "d")
         assert table.split.tolist() == ["test", "train", "train", "validation"]
 
-    def test_a_class_called_test_beside_others_is_a_class(self, tmp_path, image):
+    def test_a_class_called_test_next_to_others_is_a_class(self, tmp_path, image):
         for path in ("test/1.jpg", "crash/1.jpg"):
             image(tmp_path / "d" / path)
         table = read(tmp_path / "d")

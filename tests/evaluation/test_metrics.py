@@ -33,7 +33,7 @@ def test_one_query_by_hand():
 def test_ranks_count_the_positives_before():
     ranks = Ranks.from_counts(np.array([0, 0, 1]), np.array([3, 0, 2]), np.array([2, 1]))
     assert ranks.rank.tolist() == [1, 5, 3]
-    assert ranks.place.tolist() == [1, 2, 1]
+    assert ranks.position.tolist() == [1, 2, 1]
     assert ranks.best.tolist() == [1, 3]
 
 

@@ -31,7 +31,7 @@ def test_auroc_and_rates_are_those_of_loops(known, unknown):
         assert detected == sum(k > min(bars) for k in known) / len(known)
 
 
-def test_separated_classes_are_told_apart_perfectly():
+def test_separated_classes_are_distinguished_perfectly():
     labels = np.repeat(np.arange(8), 3)
     vectors = np.eye(8, dtype=np.float32)[labels] + 0.01 * np.random.default_rng(0).standard_normal((24, 8))
     result = evaluate_open_set(vectors.astype(np.float32), labels, [f"c{i}" for i in range(8)])

@@ -20,7 +20,7 @@ def test_a_replaced_run_never_pairs_an_old_model_with_new_settings(commands, pho
     assert tally.problems == []
 
 
-def test_a_full_disk_is_one_line_and_the_next_command_goes_on(commands, photos):
+def test_a_full_disk_is_one_line_and_the_next_command_continues(commands, photos):
     tally = disk_trials(commands, photos, SETTINGS, limits=3, seed=3)
     assert tally.injected > 0
     assert tally.problems == []

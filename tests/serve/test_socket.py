@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from .conftest import picture
+from .conftest import encoded_image
 
 
 def connect(address):
@@ -23,7 +23,7 @@ def head(host, length):
 
 def test_many_clients_get_their_own_answers(served):
     address = served()
-    contents = [picture(number) for number in range(12)]
+    contents = [encoded_image(number) for number in range(12)]
 
     def ask(number):
         answer = httpx.post(f"{address}/api/search?k=1", content=contents[number % 12], timeout=60).json()
@@ -58,4 +58,4 @@ def test_clients_that_leave_early_take_no_place(served):
         stream.sendall(head(host, 1000) + b"x")
         stream.close()
     time.sleep(0.3)
-    assert httpx.post(f"{address}/api/search?k=1", content=picture(1), timeout=60).status_code == 200
+    assert httpx.post(f"{address}/api/search?k=1", content=encoded_image(1), timeout=60).status_code == 200

@@ -13,7 +13,7 @@ Images = Annotated[
     list[Path] | None,
     typer.Argument(help="Image files, folders of images, or - for a list of files on standard input."),
 ]
-Sample = Annotated[int, typer.Option(min=0, help="Also ask with so many of the index's own images.")]
+Sample = Annotated[int, typer.Option(min=0, help="Also query with this many images sampled from the index.")]
 K = Annotated[int, typer.Option("-k", min=1, help="How many to show.")]
 Where = Annotated[
     str | None, typer.Option("--where", help='A filter, such as "year >= 2020 and label in (a, b)".')

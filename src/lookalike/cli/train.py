@@ -81,7 +81,7 @@ def train(
         progress=progress,
     )
     if Processes.all().rank > 0:
-        return  # one process speaks for all
+        return  # only the main process reports
     report = write_report(out, done)
     if json:
         print_json(done.result)

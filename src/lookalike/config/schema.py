@@ -63,7 +63,7 @@ class DataSettings(Settings):
     workers: int | None = Field(
         None,
         ge=0,
-        description="decoding processes; None: the process's CPUs - 1, at most 8, and none where a CPU only embeds",
+        description="decoding processes; None: the process's CPUs - 1, at most 8, and 0 for inference on a CPU",
     )
 
     @field_validator("crop_scale")
@@ -172,7 +172,7 @@ class TrainSettings(Settings):
     patience: int | None = Field(
         None, ge=1, description="epochs without a better validation metric before training stops; None: never"
     )
-    metric: Metric = Field("map_at_r", description="the validation metric that chooses")
+    metric: Metric = Field("map_at_r", description="the validation metric that the best epoch is chosen by")
     warmup_epochs: int | None = Field(
         None,
         ge=0,

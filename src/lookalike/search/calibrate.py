@@ -53,8 +53,8 @@ def calibrate(
         ArgumentError: too few images, or a target that cannot be reached.
     """
     embedder, _ = load_model(run)
-    place = pick_device(device)
-    matrix = embed(embedder.to(place), table, device=place, progress=progress).matrix
+    on = pick_device(device)
+    matrix = embed(embedder.to(on), table, device=on, progress=progress).matrix
     threshold = choose_threshold(
         count_pairs(matrix, table.labels), target=target, wanted=wanted, images=len(table), data=table.name
     )

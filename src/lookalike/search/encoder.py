@@ -54,13 +54,13 @@ class ImageEncoder:
         cls, embedder: Embedder, device: str = "auto", *, class_names: tuple[str, ...] = ()
     ) -> "ImageEncoder":
         """An encoder of a model in memory."""
-        place = pick_device(device)
+        target = pick_device(device)
         return cls(
-            fuse_for_inference(embedder).to(place),
+            fuse_for_inference(embedder).to(target),
             EvalTransform(embedder.preprocessing),
             fingerprint(embedder),
             embedder.embedding_dim,
-            place,
+            target,
             class_names,
         )
 

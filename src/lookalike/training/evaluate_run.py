@@ -87,8 +87,8 @@ def evaluate_run(
         where = f"measured on all {part.num_classes} classes of {table.name}"
     known = set(part.class_names) & set(config["class_names"])
     trained = f"; {len(known)} of them have names that training also had" if known else ""
-    place = pick_device(device)
-    embeddings = embed(embedder.to(place), part, device=place, progress=progress)
+    target = pick_device(device)
+    embeddings = embed(embedder.to(target), part, device=target, progress=progress)
     result = score(part, embeddings.matrix, **options)
     return replace(result, notes=(where + trained, *result.notes))
 
