@@ -46,6 +46,7 @@ def page(browser, served):
     opened.on(
         "request", lambda r: None if r.url.startswith((address, "blob:", "data:")) else wrong.append(r.url)
     )
+    opened.on("filechooser", lambda chooser: None)  # intercepts choosers from here on: a later start can lose one
     opened.goto(address)
     yield opened
     opened.close()
