@@ -72,7 +72,8 @@ def test_or_stops_before_anything_is_made(work, call, command):
     if verb != "train" and not (work / "run").is_dir():
         pytest.skip("needs the run of the test above")
     run_argument = [] if verb == "train" else ["run"]
-    code, _, err = call(verb, *run_argument, "photos", *options, "--on-bad-file", "fail", "-q")
+    fail = ["--set", "data.on_bad_file=fail"] if verb == "train" else ["--on-bad-file", "fail"]
+    code, _, err = call(verb, *run_argument, "photos", *options, *fail, "-q")
     assert (code, "cannot be decoded" in err) == (1, True)
     assert not (work / "never").exists()
     assert not (work / "never.npy").exists()

@@ -6,8 +6,9 @@ from torch import nn
 
 from lookalike.errors import ArgumentError
 from lookalike.models import BACKBONES, build_embedder
-from lookalike.models.backbones import create, describe
+from lookalike.models.backbones import describe
 from lookalike.models.embedder import Embedder
+from lookalike.models.networks import create
 from lookalike.models.stages import find_layout, stage_costs
 
 from .families import FAMILIES, build_member, images

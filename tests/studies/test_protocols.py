@@ -87,7 +87,7 @@ def test_two_stage_trains_on_half_then_on_all_training_classes(squares, tmp_path
 
 def test_two_stage_watches_recall_with_a_plateau_schedule_unless_the_row_has_one():
     plain = two_stage_settings(Experiment())
-    assert (plain.train.schedule.name, plain.train.schedule.metric) == ("plateau", "recall_at_1")
+    assert (plain.train.schedule.name, plain.train.metric) == ("plateau", "recall_at_1")
     assert plain.train.refit
     own = Experiment().override(["train.schedule.name=plateau", "train.schedule.patience=2"])
     assert two_stage_settings(own).train.schedule.patience == 2

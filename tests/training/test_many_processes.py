@@ -42,8 +42,6 @@ def test_one_and_several_processes_give_the_same_run(mode, tmp_path):
         f"train.mode={mode}",
         "--set",
         "data.crop_scale=[1, 1]",
-        "--set",
-        "data.crop_ratio=[1, 1]",
     ]
     result, history = train(tmp_path, "one", *words)
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=3", "-m")

@@ -28,11 +28,6 @@ Indexes = Annotated[
 Part = Annotated[str, typer.Option(help="Of the run's own data: auto, validation or test classes.")]
 
 
-def add(app: typer.Typer) -> None:
-    """Adds the verb."""
-    app.command("calibrate", epilog="Example: lookalike calibrate runs/photos photos --recall 0.9")(calibrate)
-
-
 def calibrate(
     run: RunArgument,
     data: DataArgument,

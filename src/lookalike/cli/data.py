@@ -1,4 +1,4 @@
-"""The noun `data`: add data sets under a name, list them, check them, split them."""
+"""lookalike data: add data sets under a name, check them, split them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,25 +25,11 @@ if TYPE_CHECKING:
     from lookalike.data.dataset import LabeledImages
 
 app = typer.Typer(
-    help="Data sets: add under a name, list, check, split.",
+    help="Data sets: add under a name, check, split.",
     no_args_is_help=True,
     rich_markup_mode=None,
-    epilog="Begin with: lookalike data list",
+    epilog="Their names: lookalike list datasets",
 )
-
-
-@app.command("list", epilog="Example: lookalike data list")
-def list_data(json: Json = False) -> None:
-    """Data sets that can be named, and published ones that are recognized by their layout."""
-    from lookalike.data.registry import known_datasets
-
-    rows = known_datasets()
-    if json:
-        print_json(rows)
-        return
-    widest = max(len(row["name"]) for row in rows)
-    for row in rows:
-        print(f"{row['name']:<{widest}}  {row['state']:<10}  {row['about']}")
 
 
 @app.command("add", epilog="Example: lookalike data add photos photos.zip")
@@ -64,7 +50,7 @@ def add(
 ) -> None:
     """Unpack a data set into the cache, check its published counts, and give it a name.
 
-    A published data set's own name (see `lookalike data list`) insists on that layout.
+    A published data set's own name (see `lookalike list datasets`) insists on that layout.
     """
     from dataclasses import asdict
 

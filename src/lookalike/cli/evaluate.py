@@ -39,11 +39,6 @@ Save = Annotated[
 Clusters = Annotated[bool, typer.Option("--clustering", help="Also NMI and AMI, by k-means.")]
 
 
-def add(app: typer.Typer) -> None:
-    """Registers the command."""
-    app.command("evaluate", epilog="Example: lookalike evaluate runs/photos photos --json")(evaluate)
-
-
 def evaluate(
     run: Run = None,
     data: Data = None,

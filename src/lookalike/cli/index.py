@@ -30,11 +30,6 @@ Uri = Annotated[
 Prune = Annotated[bool, typer.Option("--prune", help="Also forget files that are gone or no longer listed.")]
 
 
-def add(app: typer.Typer) -> None:
-    """Adds the verb."""
-    app.command("index", epilog="Example: lookalike index runs/photos photos --out photos.index")(index)
-
-
 def index(
     run: RunArgument,
     images: DataArgument,

@@ -35,13 +35,6 @@ Html = Annotated[Path | None, typer.Option("--html", help="Also write a page wit
 JsonLines = Annotated[bool, typer.Option("--json", help="Print a JSON object per query, one per line.")]
 
 
-def add(app: typer.Typer) -> None:
-    """Adds the verb."""
-    app.command(
-        "search", epilog="Example: lookalike search photos.index photos/0/0.png -k 3 --html hits.html"
-    )(search)
-
-
 def search(
     index: Index,
     images: Images = None,

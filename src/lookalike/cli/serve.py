@@ -24,11 +24,6 @@ TokenFile = Annotated[
 MaxMegabytes = Annotated[float, typer.Option("--max-megabytes", min=0.001, help="Largest upload.")]
 
 
-def add(app: typer.Typer) -> None:
-    """Adds the verb."""
-    app.command("serve", epilog="Example: lookalike serve photos.index --port 8000")(serve)
-
-
 def serve(
     index: Index,
     host: Host = "127.0.0.1",

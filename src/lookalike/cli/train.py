@@ -9,7 +9,6 @@ from lookalike.cli.common import (
     DataArgument,
     Device,
     Json,
-    OnBadFile,
     Quiet,
     Set,
     make_progress,
@@ -25,7 +24,7 @@ From = Annotated[
 Config = Annotated[
     Path | None, typer.Option("--config", help="An experiment in YAML; --set changes it further.")
 ]
-Devices = Annotated[int, typer.Option(help="Processes that train together, one a device.")]
+Devices = Annotated[int, typer.Option(help="Processes that train together, one per device.")]
 Minutes = Annotated[
     float | None,
     typer.Option(
@@ -35,16 +34,6 @@ Minutes = Annotated[
 ]
 Resume = Annotated[bool, typer.Option(help="Continue an interrupted run exactly.")]
 Overwrite = Annotated[bool, typer.Option(help="Replace an earlier run in the folder.")]
-Refit = Annotated[
-    bool, typer.Option(help="After selection, train on all but the test classes for as long as was best.")
-]
-
-
-def add(app: typer.Typer) -> None:
-    """Adds the verb."""
-    app.command("train", epilog="Example: lookalike train photos --out runs/photos --set train.mode=frozen")(
-        train
-    )
 
 
 def train(
@@ -55,8 +44,6 @@ def train(
     start_from: From = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
-    refit: Refit = False,
-    on_bad_file: OnBadFile = "skip",
     device: Device = "auto",
     devices: Devices = 1,
     minutes: Minutes = None,
@@ -76,17 +63,11 @@ def train(
     from lookalike.training.fit import fit
     from lookalike.utils.distributed import Processes
 
-    if resume and (settings or config or refit or start_from or minutes):
+    if resume and (settings or config or start_from or minutes):
         raise ArgumentError(
-            "--resume continues with the run's own settings; drop --set, --config, --from, --refit and --minutes"
+            "--resume continues with the run's own settings; drop --set, --config, --from and --minutes"
         )
-    experiment = (load_experiment(config) if config else Experiment()).override(
-        [
-            *(settings or []),
-            *(["train.refit=true"] if refit else []),
-            *([f"data.on_bad_file={on_bad_file}"] if on_bad_file != "skip" else []),
-        ]
-    )
+    experiment = (load_experiment(config) if config else Experiment()).override(settings or [])
     done = fit(
         data,
         out,

@@ -154,7 +154,7 @@ class Experiment(Settings):
         if sparse and train.proxy_optimizer == "same":
             raise ArgumentError(
                 f"loss.sparse_gradients: train.optimizer={train.optimizer} takes dense gradients only; "
-                "set train.proxy_optimizer=row_sparse_adamw, row_sparse_adamw_small or row_sparse_sgd"
+                "set train.proxy_optimizer=row_sparse_adamw or row_sparse_adamw_small"
             )
         if sparse and train.clip_value is not None:
             raise ArgumentError("train.clip_value cannot clip sparse gradients; leave one of the two out")

@@ -41,7 +41,9 @@ def drop_unreadable(
         return table, {}
     message = describe_skipped(bad, len(table))
     if on_bad_file == "fail":
-        raise ImageError(f"{message}; --on-bad-file skip leaves such files out")
+        raise ImageError(
+            f"{message}; --on-bad-file skip leaves them out (train: --set data.on_bad_file=skip)"
+        )
     if len(bad) == len(table):
         raise DataError(f"{table.name}: none of the {len(table):,} images can be read: {message}")
     left = table.rows([row for row, error in enumerate(errors) if not error])

@@ -5,7 +5,6 @@ and no file. Which classes are held out depends on the seed and the class names 
 random generator, the order of the files or the machine.
 """
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from lookalike.data.dataset import Ints, LabeledImages
 from lookalike.errors import ArgumentError, DataError
+from lookalike.utils.hashing import hash_text
 from lookalike.utils.validation import check_at_least, check_choice
 
 SOURCES = ("auto", "named", "hold_out")
@@ -78,7 +78,7 @@ def hold_out_classes(table: LabeledImages, fraction: float, *, seed: int) -> Cla
     classes = np.unique(table.labels)
     _check_enough(table, 4, "2 to keep, 2 to hold out")
     held_count = min(max(2, round(fraction * len(classes))), len(classes) - 2)
-    ordered = sorted(classes.tolist(), key=lambda c: _hash_of(seed, table.class_names[c]))
+    ordered = sorted(classes.tolist(), key=lambda c: hash_text(f"{seed}:{table.class_names[c]}"))
     held = np.array(sorted(ordered[:held_count]))
     if table.class_counts()[held].max() < 2:
         raise DataError(
@@ -191,12 +191,8 @@ def _cut(table: LabeledImages, held: Ints) -> ClassSplit:
     return ClassSplit(table.of_classes(kept), table.of_classes(held))
 
 
-def _hash_of(seed: int, name: str) -> bytes:
-    return hashlib.sha256(f"{seed}:{name}".encode("utf-8", "surrogatepass")).digest()
-
-
 def _digest(*split: LabeledImages) -> str:
-    return hashlib.sha256(";".join(part.digest() for part in split).encode()).hexdigest()
+    return hash_text(";".join(part.digest() for part in split)).hex()
 
 
 def _check_disjoint(one: LabeledImages, other: LabeledImages) -> None:

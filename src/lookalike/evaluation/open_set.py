@@ -6,7 +6,6 @@ image is at least t similar. The detection rate at a false-match rate f is taken
 which at most a share f of the unknown queries match (detection and identification rate).
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from lookalike.errors import ArgumentError
 from lookalike.ranking import nearest
+from lookalike.utils.hashing import hash_text
 
 FALSE_MATCH_RATES = (0.001, 0.01, 0.1)
 
@@ -96,10 +96,7 @@ def evaluate_open_set(
     names = np.unique(labels_N)
     if len(names) < 4:
         raise ArgumentError(f"open-set figures need at least 4 classes; got {len(names)}")
-    order = sorted(
-        names.tolist(),
-        key=lambda c: hashlib.sha256(class_names[c].encode("utf-8", "surrogateescape")).digest(),
-    )
+    order = sorted(names.tolist(), key=lambda c: hash_text(class_names[c]))
     counts = np.bincount(labels_N)
     enrolled = np.array([c for c in order[: len(order) // 2] if counts[c] > 1], dtype=np.int64)
     if not len(enrolled):

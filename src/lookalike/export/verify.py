@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_io import open_image
-from lookalike.data.transforms import eval_transform
+from lookalike.data.transforms import EvalTransform
 from lookalike.errors import TrainingError
 from lookalike.export import outside
 from lookalike.export.projector import unit
@@ -56,7 +56,7 @@ def verify(kind: Kind, model: Path, embedder: Embedder, table: LabeledImages) ->
     """
     rows = np.linspace(0, len(table) - 1, num=min(IMAGES, len(table))).astype(int)
     opened = [open_image(table.file(int(row))) for row in rows]
-    transform = eval_transform(embedder.preprocessing)
+    transform = EvalTransform(embedder.preprocessing)
     images = torch.stack([transform(image) for image in opened])
     with torch.inference_mode():
         ours = unit(embedder.eval().cpu()(images).numpy())

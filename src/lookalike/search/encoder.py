@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lookalike.data.image_io import PILImage
-from lookalike.data.transforms import EvalTransform, eval_transform
+from lookalike.data.transforms import EvalTransform
 from lookalike.models.checkpoint import fingerprint, load_model
 from lookalike.models.embedder import Embedder
 from lookalike.models.fuse import fuse_for_inference
@@ -57,7 +57,7 @@ class ImageEncoder:
         place = pick_device(device)
         return cls(
             fuse_for_inference(embedder).to(place),
-            eval_transform(embedder.preprocessing),
+            EvalTransform(embedder.preprocessing),
             fingerprint(embedder),
             embedder.embedding_dim,
             place,

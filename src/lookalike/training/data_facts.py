@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.registry import BUILT_IN
 from lookalike.data.splits import Split
-from lookalike.errors import FileError
+from lookalike.errors import DataError, FileError
 from lookalike.training.run_dir import RunDir
+from lookalike.utils.hashing import hash_text
 from lookalike.utils.io import os_errors, write_atomically
 
 IMAGES = "images.npy"
@@ -41,6 +42,24 @@ def data_facts(
         "classes": {name: part.num_classes for name, part in parts.items()},
         "images": {name: len(part) for name, part in parts.items()},
     }
+
+
+def own_split(run_dir: RunDir, table: LabeledImages) -> Split | None:
+    """How the run split `table`, if it is the data that the run was trained on; None of other data.
+
+    Raises:
+        DataError: a protocol split it in a way that settings do not say.
+    """
+    facts = run_dir.read_json("data.json")
+    if table.digest() != facts["digest"]:
+        return None
+    split = run_dir.experiment().split(table)
+    if split.digest() != facts["split_digest"]:
+        raise DataError(
+            f"the run '{run_dir.path}' was split in another way, by a protocol ({facts['split_source']}): its numbers "
+            "are in its result.json, and another split might test on what it was trained on; give other data"
+        )
+    return split
 
 
 def save_image_hashes(run_dir: RunDir, split: Split) -> None:
@@ -89,11 +108,8 @@ def _source(data: LabeledImages | str | Path) -> str:
 
 
 def _classes_digest(split: Split) -> str:
-    digest = hashlib.sha256()
-    for part in (split.train, split.validation):
-        digest.update(f"{part.num_classes};".encode())
-        digest.update("\0".join(part.class_names).encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
+    parts = (split.train, split.validation)
+    return hash_text("".join(f"{part.num_classes};" + "\0".join(part.class_names) for part in parts)).hex()
 
 
 def _hashes(paths: Iterable[str]) -> NDArray[np.uint64]:

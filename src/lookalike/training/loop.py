@@ -71,7 +71,7 @@ def train(
         learner.load(state)
     while state.epoch < epochs and not _is_over(state, settings):
         epoch, began = state.epoch + 1, time.monotonic()
-        watched = state.values(settings.schedule.metric) if settings.schedule.name == "plateau" else []
+        watched = state.values(settings.metric) if settings.schedule.name == "plateau" else []
         rate = partial(lr_factor, settings.schedule, epoch=epoch, epochs=epochs, metrics=watched)
         batches.set_epoch(epoch)
         inputs.prepare(epoch)

@@ -70,7 +70,7 @@ def select(
     if what != "finished" and "finished" in candidates:
         embedder.projection = projection
     context.progress.say(choice_line(what, state.best_epoch, candidates, settings.metric, gain))
-    recorded = drops(settings.schedule, epochs=state.epoch, metrics=state.values(settings.schedule.metric))
+    recorded = drops(settings.schedule, epochs=state.epoch, metrics=state.values(settings.metric))
     return start, SelectionResult(what, state.best_epoch, state.epoch, candidates, gain, tuple(recorded))
 
 
