@@ -3,7 +3,7 @@
 import pytest
 
 from lookalike.errors import MissingExtraError
-from lookalike.utils.validation import optional_import
+from lookalike.utils.validation import is_installed, optional_import
 
 
 def test_a_missing_package_and_a_missing_dependency_of_it_are_told_apart(tmp_path, monkeypatch):
@@ -18,3 +18,10 @@ def test_a_missing_package_and_a_missing_dependency_of_it_are_told_apart(tmp_pat
         match=r"'installed_here' is installed, but cannot be imported without 'not_installed_at_all': pip install",
     ):
         optional_import("installed_here", "x")
+
+
+def test_a_folder_that_an_uninstalled_package_left_is_no_package(tmp_path, monkeypatch):
+    (tmp_path / "gone" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "here.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert [is_installed(name) for name in ("gone", "here", "nowhere_at_all")] == [False, True, False]

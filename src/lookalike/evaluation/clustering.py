@@ -11,7 +11,7 @@ import torch
 
 from lookalike.errors import ArgumentError
 from lookalike.evaluation.metrics import METRICS
-from lookalike.utils.validation import check_at_least, check_choice, optional_import
+from lookalike.utils.validation import check_at_least, check_choice, is_installed, optional_import
 
 ENGINES = ("auto", "faiss", "sklearn", "minibatch")
 
@@ -81,9 +81,7 @@ def cluster_scores(
 def _engine(name: str) -> str:
     if name != "auto":
         return name
-    from importlib.util import find_spec
-
-    return "faiss" if find_spec("faiss") else "sklearn"
+    return "faiss" if is_installed("faiss") else "sklearn"
 
 
 def _by_faiss(matrix: np.ndarray, clusters: int, restarts: int, iterations: int, seed: int) -> np.ndarray:

@@ -2,14 +2,13 @@
 
 import colorsys
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.reporting.thumbnails import draw_row
-from lookalike.utils.validation import optional_import
+from lookalike.utils.validation import is_installed, optional_import
 
 MOST_POINTS = 1500
 WIDTH, HEIGHT = 960, 640
@@ -72,7 +71,7 @@ def _sample(table: LabeledImages, seed: int) -> NDArray[np.int64]:
 
 
 def _project(unit: NDArray[np.float32], seed: int) -> tuple[str, NDArray[np.float64]]:
-    if find_spec("umap") is not None and len(unit) > 15:
+    if is_installed("umap") and len(unit) > 15:
         umap = optional_import("umap", "umap")
         reducer = umap.UMAP(n_components=2, metric="cosine", random_state=seed, n_jobs=1)
         return "UMAP", np.asarray(reducer.fit_transform(unit), dtype=np.float64)

@@ -5,6 +5,7 @@ Public functions check their input once; the code behind them trusts it.
 
 import difflib
 import importlib
+import importlib.util
 import math
 from collections.abc import Iterable, Mapping
 from types import ModuleType
@@ -138,6 +139,12 @@ def _check_finite(embeddings: Tensor) -> None:
             f"index {samples[0]}; look at its image or lower the learning rate",
             samples,
         )
+
+
+def is_installed(module: str) -> bool:
+    """Whether a package can be imported; a folder that an uninstalled one has left with its caches is none."""
+    found = importlib.util.find_spec(module)
+    return found is not None and found.origin is not None
 
 
 def optional_import(module: str, extra: str) -> ModuleType:
