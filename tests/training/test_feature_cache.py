@@ -246,7 +246,7 @@ def test_pooled_vectors_are_the_networks_own(pooling, squares, own_cache):
     dataset = ImageDataset(squares, EvalTransform(network.preprocessing))
     images = torch.stack([dataset[row][0] for row in range(len(squares))])
     views = cache(squares, part)
-    views.transform = TrainTransform(network.preprocessing)
+    views.transform = TrainTransform(network.preprocessing, scale=(0.4, 1.0))
     views.ensure([0])
     with torch.inference_mode():
         expected = network.pool(network.feature_maps(images)).numpy()

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lookalike.errors import FileError
 from lookalike.utils.cache_dir import format_size
-from lookalike.utils.io import TEMPORARY, os_errors, read_json, to_json, write_json
+from lookalike.utils.io import TEMPORARY, os_errors, read_json, temporary_name, to_json, write_json
 from lookalike.utils.tensor_file import checksum
 
 REMEDY = "free space or set LOOKALIKE_CACHE to another folder"
@@ -102,7 +102,7 @@ class ArrayStore:
         The entry is there when the context ends without an error.
         """
         path = self.path(key)
-        temporary = path.with_name(TEMPORARY.format(name=path.name, pid=os.getpid()))
+        temporary = temporary_name(path)
         written = 0
 
         def append(block: NDArray[Any]) -> None:
@@ -153,7 +153,7 @@ class ArrayStore:
     def remove_leftovers(self) -> int:
         """Removes files of entries that no process is writing and none has finished; returns the bytes freed."""
         freed = 0
-        pattern = TEMPORARY.format(name="*", pid="*")
+        pattern = TEMPORARY.format(name="*", writer="*")
         for file in [*self.folder.glob(pattern), *self.folder.glob("*.npy")]:
             name = file.name.lstrip(".").split(".")[0]
             if file.suffix == ".npy" and file.with_suffix(".json").exists():
