@@ -5,10 +5,15 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from toys import colored_squares
 
 ROOT = Path(__file__).parent.parent
+
+# No verdict depends on how busy the machine is.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 def _shared() -> Path:

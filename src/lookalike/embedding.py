@@ -5,6 +5,7 @@
 are written to a file.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars
 import torch
-from numpy.lib.format import open_memmap
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -24,7 +25,7 @@ from lookalike.data.transforms import EvalTransform
 from lookalike.models.embedder import Embedder
 from lookalike.models.fuse import fuse_for_inference
 from lookalike.preprocessing import Preprocessing
-from lookalike.utils.io import escape_surrogates, write_atomically
+from lookalike.utils.io import escape_surrogates, os_errors, reserve, write_atomically
 from lookalike.utils.progress import Progress
 from lookalike.utils.validation import check_choice
 
@@ -117,19 +118,30 @@ def embed(
     workers: int | None = None,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
-    matrix: NDArray[np.float32] | None = None,
 ) -> Embeddings:
     """Embeds every image of `table`, in order, in evaluation mode.
-
-    Args:
-        matrix: written to if given, such as a memory-mapped array of shape (len(table), embedding_dim);
-            otherwise an array in memory is made.
 
     Returns:
         Raw embeddings in float32; compare them by cosine similarity.
     """
-    if matrix is None:
-        matrix = np.empty((len(table), embedder.embedding_dim), dtype=np.float32)
+    matrix = np.empty((len(table), embedder.embedding_dim), dtype=np.float32)
+    for rows, result in _embedded(
+        embedder, table, batch_size=batch_size, workers=workers, device=device, progress=progress
+    ):
+        matrix[rows] = result
+    return Embeddings(matrix, table.labels, table.paths, table.class_names)
+
+
+def _embedded(
+    embedder: Embedder,
+    table: LabeledImages,
+    *,
+    batch_size: int = 64,
+    workers: int | None = None,
+    device: torch.device | str,
+    progress: Progress | None,
+) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Embeddings batch by batch."""
     for rows, result in map_images(
         fuse_for_inference(embedder),
         ImageDataset(table, EvalTransform(embedder.preprocessing)),
@@ -138,8 +150,7 @@ def embed(
         device=device,
         progress=progress,
     ):
-        matrix[rows] = result.float().numpy()
-    return Embeddings(matrix, table.labels, table.paths, table.class_names)
+        yield rows, result.float().numpy()
 
 
 def embed_to_file(
@@ -153,24 +164,30 @@ def embed_to_file(
     """Embeds `table` into `file` and returns the number of images; the format is the suffix's.
 
     `.npy` holds the matrix alone and is written as it is computed, whatever its size; `.npz` and
-    `.parquet` add labels, class names and paths.
+    `.parquet` add labels, class names and paths. The space on disk is taken before the first image is read.
 
     Raises:
         ArgumentError: another suffix.
+        FileError: the disk is full, or the file cannot be written.
     """
     check_choice("format", file.suffix, (".npy", ".npz", ".parquet"))
+    shape = (len(table), embedder.embedding_dim)
 
     def write(temporary: Path) -> None:
         options: dict[str, Any] = {"device": device, "progress": progress}
-        if file.suffix == ".npy":
-            shape = (len(table), embedder.embedding_dim)
-            matrix = open_memmap(temporary, mode="w+", dtype=np.float32, shape=shape)
-            embed(embedder, table, matrix=matrix, **options)
-            matrix.flush()
-        elif file.suffix == ".npz":
+        with temporary.open("wb") as stream:
+            if file.suffix == ".npy":
+                header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+                npy.write_array_header_1_0(stream, header)
+            reserve(stream, stream.tell() + 4 * math.prod(shape))
+            if file.suffix == ".npy":
+                for _, rows in _embedded(embedder, table, **options):
+                    stream.write(rows.astype("<f4", copy=False).tobytes())
+        if file.suffix == ".npz":
             embed(embedder, table, **options).save(temporary)
-        else:
+        elif file.suffix == ".parquet":
             embed(embedder, table, **options).to_frame().write_parquet(temporary)
 
-    write_atomically(file, write)
+    with os_errors("write", file, "free space or name a file elsewhere"):
+        write_atomically(file, write)
     return len(table)

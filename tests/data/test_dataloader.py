@@ -111,11 +111,11 @@ def test_threads_read_a_few_rows_ahead_and_no_more(threads):
 
 
 def test_as_many_threads_decode_as_torch_computes_with(threads):
-    names = set()
+    names, together = set(), threading.Barrier(threads, timeout=120)
 
     def look(row):
         names.add(threading.current_thread().name)
-        time.sleep(0.01)
+        together.wait()
 
     list(in_threads(look, range(4 * threads)))
     assert len(names) == threads

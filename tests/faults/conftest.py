@@ -1,7 +1,7 @@
 """A folder of photos and a server of commands, each in its own process."""
 
 import pytest
-from benchmarks.faults import Commands
+from benchmarks.faults.commands import Commands
 
 from toys import TOY_SETTINGS, photo_folders
 

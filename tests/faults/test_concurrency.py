@@ -5,7 +5,8 @@ import os
 import signal
 import time
 
-from benchmarks.faults import differences, traces
+from benchmarks.faults.compare import differences
+from benchmarks.faults.compare import run_traces as traces
 
 from faults.conftest import SETTINGS
 

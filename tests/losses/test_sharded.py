@@ -26,7 +26,7 @@ def processes(request, tmp_path_factory):
     for process in running:
         process.start()
     for process in running:
-        process.join(timeout=120)
+        process.join(timeout=280)
         assert process.exitcode == 0
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(size)], folder
 

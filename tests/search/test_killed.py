@@ -103,7 +103,7 @@ def test_a_kill_at_any_moment(model, tmp_path, monkeypatch, engine):
                 paint(photos / f"class{number % 4}" / f"{number}.png", seed=changed)
                 changed += 1
             history |= true_vectors(model, photos)
-    assert ended > MOMENTS // 4, "too few runs were ended before they were done"
+    assert ended > MOMENTS // 10, "too few runs were ended before they were done"
     assert seen > 0
     build_index(model, photos, out, engine=engine, prune=True, device="cpu")
     now = {read_image(file)[0] for file in photos.rglob("*.png")}

@@ -77,20 +77,19 @@ def served(store):
     servers = []
 
     def call(**settings):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        listening = socket.create_server(("127.0.0.1", 0))  # held from here on, so no other test can take it
+        port = listening.getsockname()[1]
         app = create_app(store, ServeSettings(port=port, **settings))
         server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_level="error", access_log=False))
-        thread = threading.Thread(target=server.run, daemon=True)
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
-        until = time.monotonic() + 20
-        while not server.started and time.monotonic() < until:
-            time.sleep(0.02)
         servers.append((server, thread))
+        while not server.started:
+            assert thread.is_alive(), "the server did not start"
+            time.sleep(0.02)
         return f"http://127.0.0.1:{port}"
 
     yield call
     for server, thread in servers:
         server.should_exit = True
-        thread.join(20)
+        thread.join(120)

@@ -10,6 +10,8 @@ import pytest
 from .conftest import encoded_image
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is absent")
+MILLISECONDS = 90_000  # that a machine with much else to do may take for anything
+playwright.expect.set_options(timeout=MILLISECONDS)
 CHROMIUM = (
     os.environ.get("LOOKALIKE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 )
@@ -40,12 +42,13 @@ def page(browser, served):
     """The page; the test fails for a console error or a request to another host."""
     address, wrong = served(), []
     opened = browser.new_page(viewport={"width": 1200, "height": 800})
-    opened.set_default_timeout(20_000)
+    opened.set_default_timeout(MILLISECONDS)
     opened.on("console", lambda message: wrong.append(message.text) if is_wrong(message) else None)
     opened.on("pageerror", lambda error: wrong.append(str(error)))
     opened.on(
         "request", lambda r: None if r.url.startswith((address, "blob:", "data:")) else wrong.append(r.url)
     )
+    opened.on("filechooser", lambda _: None)  # choosers are caught from here on, however late a test asks
     opened.goto(address)
     yield opened
     opened.close()
@@ -83,9 +86,9 @@ def test_an_image_is_searched(page, way):
     else:
         give(page, way, 4)
     first(page, "photos/b/4.png")
-    assert page.locator(".hit").count() == 12
-    assert re.match(r"1\.000\s+b", page.locator(".hit span").first.inner_text())
-    assert page.evaluate("[...document.images].filter((i) => i.complete && i.naturalWidth).length") > 0
+    playwright.expect(page.locator(".hit")).to_have_count(12)
+    playwright.expect(page.locator(".hit span").first).to_have_text(re.compile(r"1\.000\s+b"))
+    page.wait_for_function("() => [...document.images].some((i) => i.complete && i.naturalWidth)")
 
 
 def test_click_through_filter_and_threshold(page):

@@ -44,7 +44,7 @@ def test_one_and_several_processes_give_the_same_run(mode, tmp_path):
         "data.crop_scale=[1, 1]",
     ]
     result, history = train(tmp_path, "one", *words)
-    torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=3", "-m")
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=3", "-m")
     others = [train(tmp_path, "two", "--devices", "2", *words)]
     if mode == "frozen":
         others.append(train(tmp_path, "three", *words, launcher=torchrun))
@@ -76,7 +76,14 @@ def test_a_process_that_fails_ends_the_others(tmp_path):
     photo_folders(tmp_path / "photos")
     (tmp_path / "broken.py").write_text(BROKEN)
     words = [word for name in TOY_SETTINGS for word in ("--set", name)]
-    launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "broken.py")
+    launcher = (
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc_per_node=2",
+        "broken.py",
+    )
     done = subprocess.run(
         [*launcher, "train", "photos", "--out", "run", "--device", "cpu", *words],
         cwd=tmp_path,

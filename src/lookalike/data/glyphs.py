@@ -7,9 +7,6 @@ Greek Alpha, Cyrillic A; o and O, since size is random) are one class, called af
 The images are ordinary JPEG files, so they take the same path as anybody's data.
 """
 
-import contextlib
-import shutil
-import tempfile
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +21,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from lookalike.data.dataset import CoarseLevel, LabeledImages, number_labels
 from lookalike.data.readers.tables import read_table, write_table
 from lookalike.utils.cache_dir import cache_folder
+from lookalike.utils.cached_folder import make_folder
 from lookalike.utils.hashing import hash_text
 
 VERSION = 1  # goes into the cache's key: raise it whenever the drawings change
@@ -75,16 +73,8 @@ def draw_glyphs(
     per_class = PER_CLASS if per_class is None else per_class
     home = (cache_folder() if cache_dir is None else cache_dir) / "glyphs"
     folder = home / f"v{VERSION}-seed{seed}-{per_class}"
-    if not folder.is_dir():
-        home.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=folder.name, suffix=".partial", dir=home))
-        try:
-            _draw_all(temporary, seed, per_class)
-            with contextlib.suppress(OSError):  # another process may have been first
-                temporary.rename(folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-            _mask.cache_clear()
+    make_folder(folder, lambda temporary: _draw_all(temporary, seed, per_class))
+    _mask.cache_clear()
     table = read_table(folder / "glyphs.csv")
     return LabeledImages(
         table.root, table.paths, table.labels, table.class_names, table.coarse, table.split, name="glyphs"

@@ -53,6 +53,9 @@ class Batcher:
             until = loop.time() + self._max_seconds
             while len(batch) < self._max_images:
                 try:
+                    if not self._queue.empty():
+                        batch.append(self._queue.get_nowait())
+                        continue
                     batch.append(await asyncio.wait_for(self._queue.get(), max(0.0, until - loop.time())))
                 except TimeoutError:
                     break

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lookalike.errors import FileError
 from lookalike.utils.cache_dir import format_size
-from lookalike.utils.io import TEMPORARY, os_errors, read_json, to_json, write_json
+from lookalike.utils.io import TEMPORARY, os_errors, read_json, temporary_name, to_json, write_json
 from lookalike.utils.tensor_file import checksum
 
 REMEDY = "free space or set LOOKALIKE_CACHE to another folder"
@@ -93,20 +93,28 @@ class ArrayStore:
         finally:
             lock.release()
 
-    def write(
-        self, key: dict[str, Any], blocks: Iterable[NDArray[Any]], *, rows: int, dtype: Any, about: str
-    ) -> None:
-        """Writes an array of `rows` rows, given block by block; the caller holds the entry's lock."""
+    @contextmanager
+    def writing(
+        self, key: dict[str, Any], *, rows: int, dtype: Any, about: str
+    ) -> Iterator[Callable[[NDArray[Any]], None]]:
+        """A function that appends a block of rows to a new array of `rows` rows; the caller holds the entry's lock.
+
+        The entry is there when the context ends without an error.
+        """
         path = self.path(key)
-        temporary = path.with_name(TEMPORARY.format(name=path.name, pid=os.getpid()))
+        temporary = temporary_name(path)
         written = 0
+
+        def append(block: NDArray[Any]) -> None:
+            nonlocal written
+            if written == 0:
+                npy.write_array_header_2_0(stream, _header(dtype, (rows, *block.shape[1:])))
+            stream.write(np.ascontiguousarray(block, dtype=dtype).tobytes())
+            written += len(block)
+
         try:
             with temporary.open("wb") as stream:
-                for block in blocks:
-                    if written == 0:
-                        npy.write_array_header_2_0(stream, _header(dtype, (rows, *block.shape[1:])))
-                    stream.write(np.ascontiguousarray(block, dtype=dtype).tobytes())
-                    written += len(block)
+                yield append
             os.replace(temporary, path)
             facts = {"bytes": path.stat().st_size, "crc32": checksum(path), "about": about, "key": key}
             write_json(path.with_suffix(".json"), facts)
@@ -145,7 +153,7 @@ class ArrayStore:
     def remove_leftovers(self) -> int:
         """Removes files of entries that no process is writing and none has finished; returns the bytes freed."""
         freed = 0
-        pattern = TEMPORARY.format(name="*", pid="*")
+        pattern = TEMPORARY.format(name="*", writer="*")
         for file in [*self.folder.glob(pattern), *self.folder.glob("*.npy")]:
             name = file.name.lstrip(".").split(".")[0]
             if file.suffix == ".npy" and file.with_suffix(".json").exists():

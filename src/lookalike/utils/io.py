@@ -1,28 +1,32 @@
 """Files that are written whole or not at all, JSON, and operating-system errors as one line."""
 
 import errno
+import glob
 import json
 import math
 import os
+import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from lookalike.errors import FileError
 from lookalike.utils.cache_dir import inside_cache
 
-TEMPORARY = ".{name}.{pid}.tmp"
+TEMPORARY = ".{name}.{writer}.tmp"
+"""A file that is being written; the writer is `HOST-PID`."""
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Calls `write` with a temporary name next to `path`, then renames the result to `path`.
 
     Whatever happens in between, `path` holds either what it held before or all of the new content. The file's
-    mode follows the umask, whichever library wrote it.
+    mode follows the umask, whichever library wrote it. What a killed writer of `path` left is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(TEMPORARY.format(name=path.name, pid=os.getpid()))
+    _remove_abandoned(path)
+    temporary = temporary_name(path)
     try:
         temporary.touch()
         mode = temporary.stat().st_mode
@@ -33,10 +37,47 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def temporary_name(path: Path) -> Path:
+    """Where this process writes what will be `path`."""
+    return path.with_name(TEMPORARY.format(name=path.name, writer=f"{platform.node()}-{os.getpid()}"))
+
+
+def reserve(stream: IO[bytes], size: int) -> None:
+    """Takes `size` bytes of disk for an open file, so that a full disk is an error now, not after hours of work.
+
+    Raises:
+        OSError: there is not so much.
+    """
+    if hasattr(os, "posix_fallocate") and size > 0:
+        stream.flush()
+        os.posix_fallocate(stream.fileno(), 0, size)
+
+
 def remove_temporaries(folder: Path) -> None:
     """Removes what killed writers left in `folder` and below; nobody may be writing there."""
-    for file in folder.rglob(TEMPORARY.format(name="*", pid="*")):
+    for file in folder.rglob(TEMPORARY.format(name="*", writer="*")):
         file.unlink(missing_ok=True)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Removes what writers of `path` left that ran on this machine and are no more."""
+    pattern = TEMPORARY.format(name=glob.escape(path.name), writer=f"{glob.escape(platform.node())}-*")
+    for file in path.parent.glob(pattern):
+        pid = file.name.removesuffix(".tmp").rpartition("-")[2]
+        if pid.isdigit() and not _is_running(int(pid)):
+            file.unlink(missing_ok=True)
+
+
+def _is_running(pid: int) -> bool:
+    if os.name == "nt":  # where signal 0 ends a process
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 def write_text(path: Path, text: str) -> None:

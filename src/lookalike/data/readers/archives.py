@@ -11,16 +11,20 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from lookalike.data.readers.files import is_system_file
 from lookalike.errors import FileError
 from lookalike.utils.cache_dir import cache_folder
+from lookalike.utils.cached_folder import make_folder
 
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tgz", ".tar.gz", ".tbz2", ".tar.bz2", ".txz", ".tar.xz")
 MAX_DEPTH = 3
 """Archives inside archives are unpacked so deep."""
+MAX_RATIO, ALWAYS_ALLOWED = 200, 1 << 30
+"""Images are compressed already; an archive may hold 1 GB, or 200 times its own size if that is more."""
 UTF8_FLAG = 0x800
 
 
@@ -45,25 +49,36 @@ def unpack(archives: Sequence[Path]) -> Path:
                 sha.update(hashlib.file_digest(stream, "sha256").digest())
         except OSError as error:
             raise FileError(f"{archive}: cannot be read ({error.strerror})") from error
-    home = cache_folder() / "archives"
-    folder = home / sha.hexdigest()[:32]
-    if folder.is_dir():
-        return folder
-    home.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".partial", dir=home))
-    try:
-        for archive in archives:
-            _extract(archive, temporary, depth=1)
-        with contextlib.suppress(OSError):  # another process may have been first
-            temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    if not folder.is_dir():
-        raise FileError(f"{folder}: could not be created; check free space and permissions of {home}")
+    folder = cache_folder() / "archives" / sha.hexdigest()[:32]
+    make_folder(folder, lambda temporary: _unpack_all(archives, temporary))
     return folder
 
 
-def _extract(archive: Path, target: Path, *, depth: int) -> None:
+def _unpack_all(archives: Sequence[Path], folder: Path) -> None:
+    budget = _Budget(max(ALWAYS_ALLOWED, MAX_RATIO * sum(archive.stat().st_size for archive in archives)))
+    for archive in archives:
+        _extract(archive, folder, budget, depth=1)
+
+
+@dataclass
+class _Budget:
+    """Bytes that may still be unpacked."""
+
+    left: int
+
+    def copy(self, archive: Path, stream: IO[bytes], out: IO[bytes]) -> None:
+        """Copies a member."""
+        while block := stream.read(1 << 20):
+            self.left -= len(block)
+            if self.left < 0:
+                raise FileError(
+                    f"{archive}: holds more than {MAX_RATIO} times its own size, as no archive of images does; "
+                    "if you trust it, unpack it by hand and give the folder"
+                )
+            out.write(block)
+
+
+def _extract(archive: Path, target: Path, budget: _Budget, *, depth: int) -> None:
     made: set[Path] = set()
     inner: list[Path] = []
     try:
@@ -78,9 +93,9 @@ def _extract(archive: Path, target: Path, *, depth: int) -> None:
                     file.parent.mkdir(parents=True, exist_ok=True)
                     made.add(file.parent)
                 with open(file, "wb") as out:
-                    shutil.copyfileobj(stream, out, 1 << 20)
+                    budget.copy(archive, stream, out)
         for nested in inner:
-            _extract_inner(nested, depth=depth)
+            _extract_inner(nested, budget, depth=depth)
     except (
         zipfile.BadZipFile,
         tarfile.TarError,
@@ -107,13 +122,13 @@ def _extract(archive: Path, target: Path, *, depth: int) -> None:
         ) from error
 
 
-def _extract_inner(archive: Path, *, depth: int) -> None:
+def _extract_inner(archive: Path, budget: _Budget, *, depth: int) -> None:
     """Unpacks an archive inside an archive into a folder of its name, and removes it."""
     if depth >= MAX_DEPTH:
         raise FileError(f"{archive.name}: archives are nested more than {MAX_DEPTH} deep; unpack it by hand")
     folder = archive.parent / _stem(archive)
     content = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=archive.parent))
-    _extract(archive, content, depth=depth + 1)
+    _extract(archive, content, budget, depth=depth + 1)
     archive.unlink()
     own = content / folder.name
     entries = list(content.iterdir())
