@@ -60,3 +60,10 @@ def test_the_laws_find_what_they_forbid(tmp_path):
     file = tmp_path / "bad.py"
     file.write_text("open('x')\nPath('y').read_text()\np.open('w')\nq.open('rb')\nopen('z', 'wb')\n", "utf-8")
     assert list(without_encoding(file)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_durations_are_of_a_clock_that_never_goes_back(file):
+    """`time.time()` follows the wall clock, which is set now and then."""
+    wall = [node.lineno for node, _, _ in calls(file) if ast.unparse(node.func) == "time.time"]
+    assert wall == []
