@@ -324,8 +324,7 @@ def plain_partial(start: Start, batches: Slices, *, cached: bool, epochs: int, b
 
     def views_of(inputs: CachedInputs, views: int) -> Views:
         images = ImageDataset(inputs.table, eval_transform(network.embedder.preprocessing))
-        for view in range(views if cached else 0):
-            inputs.cache.ensure(view)
+        inputs.cache.ensure(range(views if cached else 0))
 
         def image(row: int, view: int) -> Tensor:
             image, _, _ = images[row]

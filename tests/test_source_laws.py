@@ -12,7 +12,11 @@ MODE = re.compile(r"[rwaxbt+]+")
 
 
 def calls(file):
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    yield from calls_in(ast.parse(file.read_text(encoding="utf-8")))
+
+
+def calls_in(tree):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             yield node, name, {keyword.arg for keyword in node.keywords}
@@ -67,3 +71,13 @@ def test_durations_are_of_a_clock_that_never_goes_back(file):
     """`time.time()` follows the wall clock, which is set now and then."""
     wall = [node.lineno for node, _, _ in calls(file) if ast.unparse(node.func) == "time.time"]
     assert wall == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_tensors_and_text_are_written_whole_or_not_at_all(file):
+    """By `utils.tensor_file.save_tensors` and `utils.io.write_text`; nothing else calls what they call."""
+    homes = {"save_file": "utils/tensor_file.py", "write_atomically.write_text": "utils/io.py"}
+    for node, name, _ in calls(file):
+        inner = {word for argument in node.args for _, word, _ in calls_in(argument)}
+        for what in (name, *(f"{name}.{word}" for word in inner)):
+            assert homes.get(what, file.relative_to(SOURCE).as_posix()) == file.relative_to(SOURCE).as_posix()

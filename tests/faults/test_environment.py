@@ -26,7 +26,7 @@ SURROUNDINGS = {
     ),  # the bytes, escaped
     "Windows code page": ({"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0", "HF_HUB_OFFLINE": "1"}, "사진"),
 }
-"""What is set, and how a Korean name is shown."""
+"""What is set, and a name that is shown."""
 
 
 @pytest.fixture

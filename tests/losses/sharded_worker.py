@@ -7,6 +7,7 @@ from torch import Tensor, distributed, nn
 
 from lookalike.losses import LOSSES
 from lookalike.losses.sharded import Sharded
+from lookalike.training.sharded_state import save_sharded
 from lookalike.utils.distributed import Processes, global_batch
 
 CLASSES, DIM, INPUTS = 11, 4, 6
@@ -74,6 +75,7 @@ def main(folder: Path, rank: int, size: int) -> None:
     }
     uneven = processes.gather(torch.arange(rank + 1) + 10 * rank)
     saved = Sharded(CLASSES, DIM, base=BASES["soft_triple"], processes=processes, generator=start())
-    saved.save(folder / "shards")
+    state = {"loss": saved.state_dict(), "optimizers": [{}, {"state": {}, "param_groups": []}]}
+    save_sharded(folder / "state", state, saved, name="saved")
     torch.save({"results": results, "gathered": uneven}, folder / f"{rank}.pt")
     distributed.destroy_process_group()

@@ -2,13 +2,13 @@
 
 import multiprocessing
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 import torch
 
-from lookalike.errors import ArgumentError, FileError
-from lookalike.losses.sharded import Sharded, load_rows, save_rows
+from lookalike.errors import ArgumentError
+from lookalike.losses.sharded import Sharded
+from lookalike.training.sharded_state import load_sharded
 from lookalike.utils.distributed import Processes, global_batch
 
 from . import sharded_worker as worker
@@ -63,8 +63,7 @@ def test_shards_load_on_any_number_of_processes(processes, size):
         loss = Sharded(
             worker.CLASSES, worker.DIM, base=worker.BASES["soft_triple"], processes=Processes(rank, size)
         )
-        loss.load(processes[1] / "shards")
-        parts.append(loss.proxies.detach())
+        parts.append(load_sharded(processes[1] / "state", loss)["loss"]["base.proxies"])
     assert torch.equal(torch.cat(parts), whole)
 
 
@@ -114,22 +113,6 @@ def test_in_one_process_everything_is_the_identity():
     assert alone.sum_(embeddings) is embeddings
     assert alone.maximum_(embeddings) is embeddings
     assert alone.gather(embeddings) is embeddings
-
-
-def test_rows_of_files(tmp_path: Path):
-    """Ranges that cross files, classes that are missing, and shards of another cut."""
-    rows = torch.arange(20.0).view(10, 2)
-    save_rows(tmp_path, {"proxies": rows[:4], "moment": rows[:4] * 2}, first=0, num_classes=10)
-    save_rows(tmp_path, {"proxies": rows[4:7], "moment": rows[4:7] * 2}, first=4, num_classes=10)
-    found = load_rows(tmp_path, ["proxies", "moment"], first=3, end=6)
-    assert torch.equal(found["proxies"], rows[3:6])
-    assert torch.equal(found["moment"], rows[3:6] * 2)
-    with pytest.raises(FileError, match="holds class 7"):
-        load_rows(tmp_path, ["proxies"], first=5, end=9)
-    with pytest.raises(FileError, match="which overlap 2 to 4"):
-        save_rows(tmp_path, {"proxies": rows[2:5]}, first=2, num_classes=10)
-    save_rows(tmp_path, {"proxies": rows[:4] + 1}, first=0, num_classes=10)
-    assert torch.equal(load_rows(tmp_path, ["proxies"], first=0, end=1)["proxies"], rows[:1] + 1)
 
 
 def test_refusals():

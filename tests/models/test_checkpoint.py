@@ -95,7 +95,7 @@ def test_fingerprint_is_the_same_tomorrow():
 def test_an_interrupted_save_leaves_the_older_model_whole(tmp_path, monkeypatch):
     save_model(tmp_path, small(), class_names=["old"])
     newer = small(seed=1)
-    monkeypatch.setattr("lookalike.models.checkpoint.save_file", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("lookalike.utils.tensor_file.save_file", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         save_model(tmp_path, newer, class_names=["new"])
     loaded, config = load_model(tmp_path)

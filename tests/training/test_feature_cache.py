@@ -1,5 +1,7 @@
 """Cached views: each computed once, kept under everything that decides its numbers, and drawn from one per image."""
 
+import shutil
+from collections import Counter
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
@@ -17,7 +19,7 @@ from lookalike.training import feature_cache
 from lookalike.training.context import PhaseClock
 from lookalike.training.feature_cache import FeatureCache, activation_store
 from lookalike.training.inputs import CachedInputs
-from lookalike.training.trainable import TrainablePart
+from lookalike.training.trainable import FrozenPart, TrainablePart
 from lookalike.utils.distributed import Processes
 from lookalike.utils.progress import Progress
 
@@ -71,7 +73,7 @@ def cache(table, part=None, *, flip=0.5, seed=0):
 
 def view_of(table, number, part=None, **changes):
     views = cache(table, part, **changes)
-    views.ensure(number)
+    views.ensure([number])
     return views.array(number)
 
 
@@ -100,12 +102,46 @@ def test_building_a_cache_computes_nothing_and_a_view_is_computed_once(squares, 
     views = cache(squares, part)
     assert part.batches == 0
     assert not own_cache.exists()
-    views.ensure(2)
+    views.ensure([2])
     computed = part.batches
-    views.ensure(2)
-    cache(squares, part).ensure(2)
+    views.ensure([2])
+    cache(squares, part).ensure([2])
     assert part.batches == computed > 0
     assert len(files(own_cache)) == 1
+
+
+@pytest.mark.parametrize("output", ["activations", "pooled"])
+def test_an_image_and_its_flip_come_from_one_decode_and_have_the_numbers_of_two(
+    output, squares, own_cache, monkeypatch
+):
+    decoded = Counter()
+    look_up = ImageDataset.__getitem__
+
+    def counted(dataset, row):
+        decoded[row] += 1
+        return look_up(dataset, row)
+
+    network = build_embedder("test_resnet", weights="none", size=24).eval()
+    part = FrozenPart(network, output, frozen_stages=1)
+    apart = [np.array(view_of(squares, number, part)) for number in (0, 1)]
+    shutil.rmtree(own_cache)
+    monkeypatch.setattr(ImageDataset, "__getitem__", counted)
+    views = cache(squares, part)
+    views.ensure(range(2))
+    assert decoded == dict.fromkeys(range(len(squares)), 1)
+    for number in (0, 1):
+        np.testing.assert_array_equal(views.array(number), apart[number])
+
+
+def test_only_the_view_that_is_absent_is_computed(squares, own_cache):
+    view_of(squares, 1)
+    (there,) = files(own_cache)
+    part = Pixels()
+    both = cache(squares, part)
+    both.ensure(range(2))
+    assert part.batches == -(-len(squares) // feature_cache.BATCH)
+    assert files(own_cache)[there] == there.stat().st_mtime_ns
+    np.testing.assert_array_equal(both.array(1), both.array(0)[..., ::-1])
 
 
 @pytest.mark.parametrize("changed", ["seed", "flip"])
@@ -156,7 +192,7 @@ def test_a_damaged_entry_is_named_and_computed_again(damage, squares, own_cache)
         del content[-100:]
     file.write_bytes(content)
     again = cache(squares)
-    again.ensure(0)
+    again.ensure([0])
     assert again.context.progress.lines == [f"warning: {file} is damaged; computing it again"]
     np.testing.assert_array_equal(again.array(0), whole)
 
@@ -178,7 +214,7 @@ def test_the_least_recently_used_entries_go_first_and_never_the_runs_own(squares
     view_of(squares, 0)  # used again
     monkeypatch.setenv("LOOKALIKE_CACHE_LIMIT", f"{sum(sizes)}B")
     last = cache(squares, seed=3)
-    last.ensure(2)
+    last.ensure([2])
     kept = [entry.name for entry in activation_store().entries()]
     expected = [(0, 0), (2, 2), (2, 3)]
     assert set(kept) == {activation_store().path(cache(squares, seed=s).key(n)).stem for n, s in expected}
@@ -211,7 +247,7 @@ def test_pooled_vectors_are_the_networks_own(pooling, squares, own_cache):
     images = torch.stack([dataset[row][0] for row in range(len(squares))])
     views = cache(squares, part)
     views.transform = TrainTransform(network.preprocessing)
-    views.ensure(0)
+    views.ensure([0])
     with torch.inference_mode():
         expected = network.pool(network.feature_maps(images)).numpy()
     np.testing.assert_allclose(views.array(0), expected, rtol=1e-4, atol=1e-5)
@@ -224,9 +260,8 @@ class Numbered:
     def __init__(self):
         self.made = []
 
-    def ensure(self, view):
-        if view not in self.made:
-            self.made.append(view)
+    def ensure(self, views):
+        self.made += [view for view in views if view not in self.made]
 
     def array(self, view):
         assert view in self.made or view == 0
@@ -251,7 +286,7 @@ def test_the_first_epochs_go_through_the_views_and_later_ones_draw(squares):
         values = torch.cat([batch[:, 0] for batch, _ in found]).numpy().astype(int)
         np.testing.assert_array_equal(values // 10, np.arange(36) + 5)
         assert sorted(set(values % 10)) == drawn
-        assert made == list(range(min(epoch, 3)))
+        assert made == list(range(min(max(epoch, 2), 3)))
         assert [labels.tolist() for _, labels in found] == [squares.labels[batch].tolist() for batch in rows]
 
 

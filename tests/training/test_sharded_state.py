@@ -1,10 +1,15 @@
-"""Which tensors of a training state are divided by class."""
+"""The training state of sharded proxies: which tensors are divided by class, and how their files are read again."""
 
+import errno
+
+import pytest
 import torch
 
+from lookalike.errors import FileError
 from lookalike.losses.sharded import Sharded
 from lookalike.training.sharded_state import load_sharded, save_sharded
 from lookalike.utils.distributed import Processes
+from lookalike.utils.tensor_file import load_tensors
 
 
 def test_only_the_proxies_and_their_moments_are_rows_of_classes(tmp_path):
@@ -19,9 +24,7 @@ def test_only_the_proxies_and_their_moments_are_rows_of_classes(tmp_path):
     }
     save_sharded(tmp_path / "state", state, loss, name="epoch-1")
     (rows,) = (tmp_path / "state-epoch-1").glob("*.safetensors")
-    from safetensors.torch import load_file
-
-    assert sorted(load_file(rows)) == [
+    assert sorted(load_tensors(rows)) == [
         "/loss/base.proxies",
         "/optimizer/state/0/exp_avg",
         "/optimizer/state/0/missed",
@@ -29,3 +32,44 @@ def test_only_the_proxies_and_their_moments_are_rows_of_classes(tmp_path):
     loaded = load_sharded(tmp_path / "state", loss)
     assert torch.equal(loaded["loss"]["base.proxies"], loss.proxies.detach())
     assert torch.equal(loaded["loss"]["temperature"], torch.arange(3.0))
+
+
+def a_loss():
+    return Sharded(7, 2, processes=Processes(), generator=torch.Generator().manual_seed(0))
+
+
+def save(folder, loss):
+    state = {"loss": loss.state_dict(), "optimizers": [{}, {"state": {}, "param_groups": []}]}
+    save_sharded(folder / "state", state, loss, name="epoch-1")
+    (file,) = (folder / "state-epoch-1").iterdir()
+    return file
+
+
+def test_a_damaged_or_missing_file_of_rows_is_refused(tmp_path):
+    loss = a_loss()
+    file = save(tmp_path, loss)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(FileError, match=r"classes-0.safetensors' is damaged"):
+        load_sharded(tmp_path / "state", loss)
+    file.unlink()
+    with pytest.raises(FileError, match=r"classes-0.safetensors"):
+        load_sharded(tmp_path / "state", loss)
+
+
+def test_a_full_disk_leaves_the_previous_state(tmp_path, monkeypatch):
+    loss = a_loss()
+    save(tmp_path, loss)
+    before = loss.proxies.detach().clone()
+
+    def full(tensors, file, metadata=None):
+        file.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("lookalike.utils.tensor_file.save_file", full)
+    loss.proxies.data += 1
+    state = {"loss": loss.state_dict(), "optimizers": [{}, {"state": {}, "param_groups": []}]}
+    with pytest.raises(FileError, match=r"classes-0.safetensors': No space left"):
+        save_sharded(tmp_path / "state", state, loss, name="epoch-2")
+    assert torch.equal(load_sharded(tmp_path / "state", loss)["loss"]["base.proxies"], before)
+    assert list((tmp_path / "state-epoch-2").iterdir()) == []

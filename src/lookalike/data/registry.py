@@ -12,7 +12,7 @@ from lookalike.data.dataset import LabeledImages
 from lookalike.data.readers import LAYOUTS
 from lookalike.errors import ArgumentError, FileError
 from lookalike.utils.cache_dir import cache_folder
-from lookalike.utils.io import write_atomically
+from lookalike.utils.io import write_json
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,7 @@ def register(name: str, path: Path, table: LabeledImages, layout: str | None = N
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(file.with_suffix(".lock")):
         entries = {**registered(), name: entry}
-        listing = json.dumps(
-            {key: asdict(value) for key, value in sorted(entries.items())}, indent=1, allow_nan=False
-        )
-        write_atomically(file, lambda temporary: temporary.write_text(listing, encoding="utf-8"))
+        write_json(file, {key: asdict(value) for key, value in sorted(entries.items())})
     return entry
 
 

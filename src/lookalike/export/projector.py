@@ -14,7 +14,7 @@ from lookalike.data.image_io import open_image
 from lookalike.data.transforms import eval_transform
 from lookalike.embedding import Embeddings
 from lookalike.preprocessing import Preprocessing
-from lookalike.utils.io import write_atomically
+from lookalike.utils.io import write_atomically, write_text
 
 LARGEST_SPRITE, LARGEST_THUMBNAIL, LEAST_THUMBNAIL = 8192, 64, 8
 """Sides in pixels; the projector loads one image of all thumbnails, of at most 8192 x 8192 pixels."""
@@ -70,5 +70,4 @@ def _cell(text: str) -> str:
 
 
 def _write(file: Path, lines: list[str]) -> None:
-    text = "\n".join(lines) + "\n"
-    write_atomically(file, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text(file, "\n".join(lines) + "\n")

@@ -13,14 +13,14 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from lookalike.errors import FileError, LookalikeError, first_line
 from lookalike.models import backbones
 from lookalike.models.config import EmbedderConfig
 from lookalike.models.embedder import Embedder
-from lookalike.utils.io import escape_surrogates, to_json, write_atomically
+from lookalike.utils.io import escape_surrogates, to_json, write_text
+from lookalike.utils.tensor_file import save_tensors
 
 FORMAT = 2
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
@@ -57,8 +57,8 @@ def save_model(
     }
     config["checksum"] = _checksum(config, tensors)
     text = escape_surrogates(to_json(config, indent=1))
-    write_atomically(folder / WEIGHTS, lambda file: save_file(tensors, file, metadata={"config": text}))
-    write_atomically(folder / CONFIG, lambda file: file.write_text(text + "\n", encoding="utf-8"))
+    save_tensors(folder / WEIGHTS, tensors, metadata={"config": text})
+    write_text(folder / CONFIG, text + "\n")
 
 
 def load_model(folder: str | Path) -> tuple[Embedder, dict[str, Any]]:

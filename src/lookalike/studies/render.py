@@ -11,7 +11,7 @@ from lookalike.studies.published import SOURCES
 from lookalike.studies.results import folder_name
 from lookalike.studies.study import Study
 from lookalike.studies.table import Line, Table, as_tree, build_tables, half_width
-from lookalike.utils.io import to_json, write_atomically
+from lookalike.utils.io import to_json, write_text
 
 Cells = list[list[str]]
 PUBLISHED_APART = (
@@ -142,4 +142,4 @@ def _write(table: Table, folder: Path) -> None:
         "table.html": to_html(table, figure=figure),
     }
     for name, text in texts.items():
-        write_atomically(folder / name, lambda file, text=text: file.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+        write_text(folder / name, text)

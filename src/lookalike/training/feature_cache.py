@@ -4,9 +4,11 @@ View 0 is the image as evaluation shows it, view 1 its horizontal flip (unless t
 view a random crop drawn from (seed, view). Each view is an entry of its own in `<cache>/activations`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -65,24 +67,29 @@ class FeatureCache:
         """A view that `ensure` has prepared, memory-mapped."""
         return self._arrays[view]
 
-    def ensure(self, view: int) -> None:
-        """Computes a view unless it is on disk and intact, and opens it.
+    def ensure(self, views: Iterable[int]) -> None:
+        """Opens views, and first computes those that are not on disk and intact.
+
+        An image and its flip come from one decode.
 
         Raises:
             FileError: the cache cannot be written; the message names LOOKALIKE_CACHE.
             DataError: an image cannot be read.
         """
-        if view in self._arrays:
+        wanted = [view for view in views if view not in self._arrays]
+        if not wanted:
             return
-        context, key = self.context, self.key(view)
+        context = self.context
         with context.clock.phase("embedding"):
             if context.is_main_process:
-                self._fill(view)
+                self._fill(wanted)
             context.processes.barrier(patient=True)
-            if not self.store.has(key):  # another machine, whose cache is another folder
-                self._fill(view)
+            if not all(
+                self.store.has(self.key(view)) for view in wanted
+            ):  # another machine has another cache
+                self._fill(wanted)
             context.processes.barrier(patient=True)
-        self._arrays[view] = self.store.open(key)
+        self._arrays |= {view: self.store.open(self.key(view)) for view in wanted}
 
     def key(self, view: int) -> dict[str, Any]:
         """Everything that decides the numbers of a view."""
@@ -102,62 +109,89 @@ class FeatureCache:
             "dtype": np.dtype(self.part.dtype).name,
         }
 
-    def _fill(self, view: int) -> None:
-        """Writes the view if it is absent or damaged, and removes what exceeds the cache's limit."""
-        key, progress = self.key(view), self.context.progress
+    def _fill(self, views: Sequence[int]) -> None:
+        """Writes the views that are absent or damaged, and removes what exceeds the cache's limit."""
+        progress, paths = self.context.progress, [self.store.path(self.key(view)) for view in views]
         self.store.remove_leftovers()
-        if self.store.has(key):
-            if self.store.is_intact(key):
-                return
-            progress.say(f"warning: {self.store.path(key)} is damaged; computing it again")
-
-        def waiting() -> None:
-            progress.say("another process is computing the same activations; waiting for it")
-
-        with self.store.locked(key, waiting):
-            if not self.store.is_intact(key):
-                about = f"{self.table.name}: {self.part.output}, {len(self.table)} images, view {view}"
-                self.store.write(
-                    key, self._compute(view), rows=len(self.table), dtype=self.part.dtype, about=about
-                )
-        removed = self.store.shrink(cache_limit(), keep=[self.store.path(key), *self._own_paths()])
+        left = [view for view in views if not self._is_usable(view)]
+        for _, together in groupby(left, lambda view: view if self._is_cropped(view) else 0):
+            self._write(list(together))
+        removed = self.store.shrink(cache_limit(), keep=[*paths, *self._own_paths()])
         if removed:
             size = format_size(sum(entry.size for entry in removed))
             progress.say(
                 f"cache: removed {len(removed)} least recently used arrays, {size} (LOOKALIKE_CACHE_LIMIT)"
             )
 
-    def _compute(self, view: int) -> Iterator[NDArray[Any]]:
-        """The outputs of the view, block by block."""
-        shared = self.part.before_pooling()
-        return self._from_images(view) if shared is None else self._from_shared(shared, view)
+    def _is_usable(self, view: int) -> bool:
+        """Whether a view is on disk and intact; says so where it is damaged."""
+        key = self.key(view)
+        if not self.store.has(key):
+            return False
+        if not self.store.is_intact(key):
+            self.context.progress.say(f"warning: {self.store.path(key)} is damaged; computing it again")
+            return False
+        return True
 
-    def _from_images(self, view: int) -> Iterator[NDArray[Any]]:
-        run, flipped = self.part.for_inference(), self._is_flipped(view)
+    def _write(self, views: list[int]) -> None:
+        """Writes views that come from one decode, unless another process has written them meanwhile."""
+
+        def waiting() -> None:
+            self.context.progress.say("another process is computing the same activations; waiting for it")
+
+        with ExitStack() as stack:
+            for view in views:  # always in this order, so that two processes never wait for each other
+                stack.enter_context(self.store.locked(self.key(view), waiting))
+            views = [view for view in views if not self.store.is_intact(self.key(view))]
+            if not views:
+                return
+            appends = [stack.enter_context(self._writing(view)) for view in views]
+            for blocks in self._compute(views):
+                for append, block in zip(appends, blocks, strict=True):
+                    append(block)
+
+    def _writing(self, view: int) -> AbstractContextManager[Callable[[NDArray[Any]], None]]:
+        about = f"{self.table.name}: {self.part.output}, {len(self.table)} images, view {view}"
+        return self.store.writing(self.key(view), rows=len(self.table), dtype=self.part.dtype, about=about)
+
+    def _compute(self, views: list[int]) -> Iterator[Sequence[NDArray[Any]]]:
+        """The outputs of the views, block by block, a block per view."""
+        shared = self.part.before_pooling()
+        return self._from_images(views) if shared is None else self._from_shared(shared, views)
+
+    def _from_images(self, views: list[int]) -> Iterator[Sequence[NDArray[Any]]]:
+        """One pass over the images: the image, its flip, or both, or one random crop."""
+        run, flips = self.part.for_inference(), [self._is_flipped(view) for view in views]
         dataset = ImageDataset(self.table, eval_transform(self.transform.preprocessing))
-        if self._is_cropped(view):
+        if self._is_cropped(views[0]):
             dataset = ImageDataset(self.table, self.transform, seed=self.context.experiment.seed)
-            dataset.set_epoch(view)
-        name = "first stages" if self.part.output == "activations" else "embedding images"
+            dataset.set_epoch(views[0])
         outputs = map_images(
-            lambda images: run(images.flip(-1) if flipped else images),
+            lambda images: torch.stack([run(images.flip(-1) if flip else images) for flip in flips]),
             dataset,
             batch_size=BATCH,
             workers=self.context.experiment.data.workers,
             device=self.context.fabric.device,
             progress=self.context.progress,
-            phase=f"{name}, view {view + 1}" if view else name,
+            phase=self._phase(views),
         )
         for _, output in outputs:
-            yield output.numpy()
+            yield list(output.numpy())
 
-    def _from_shared(self, shared: FrozenPart, view: int) -> Iterator[NDArray[Any]]:
+    def _phase(self, views: list[int]) -> str:
+        name = "first stages" if self.part.output == "activations" else "embedding images"
+        if len(views) > 1:
+            return f"{name} of images and mirror images"
+        return f"{name}, view {views[0] + 1}" if views[0] else name
+
+    def _from_shared(self, shared: FrozenPart, views: list[int]) -> Iterator[Sequence[NDArray[Any]]]:
         """Pooled vectors from average and maximum, which one pass over the images finds for all poolings."""
         both = FeatureCache(self.context, shared, self.table, self.transform)
-        both._fill(view)
-        rows = both.store.open(both.key(view))
-        for first in range(0, len(rows), BLOCK):
-            yield self.part.pool(torch.from_numpy(np.array(rows[first : first + BLOCK]))).numpy()
+        both._fill(views)
+        arrays = [both.store.open(both.key(view)) for view in views]
+        for first in range(0, len(self.table), BLOCK):
+            blocks = [torch.from_numpy(np.array(rows[first : first + BLOCK])) for rows in arrays]
+            yield [self.part.pool(block).numpy() for block in blocks]
 
     def _is_flipped(self, view: int) -> bool:
         return view == 1 and self.transform.flip > 0

@@ -30,8 +30,7 @@ def _from_cache(
     context: RunContext, trainable: TrainablePart, start: Embedder, cache: FeatureCache
 ) -> tuple[Matrix, Matrix]:
     views = range(trainable.embedder.config.views)
-    for view in views:
-        cache.ensure(view)
+    cache.ensure(views)
     arrays = [torch.from_numpy(np.array(cache.array(view))) for view in views]
     pooled = mean_over_views(context.fabric.to_device, arrays)
     with torch.inference_mode():

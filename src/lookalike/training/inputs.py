@@ -57,7 +57,7 @@ class Inputs(Protocol):
 class Views(Protocol):
     """Arrays (N, ...) by view, such as a `FeatureCache`."""
 
-    def ensure(self, view: int) -> None: ...
+    def ensure(self, views: Iterable[int]) -> None: ...
 
     def array(self, view: int) -> NDArray[Any]: ...
 
@@ -68,7 +68,8 @@ class CachedInputs:
     """Rows of cached views of the images.
 
     View 0 is the image itself. The first epochs go through the views, one per epoch, so that training begins
-    before the second view is computed; from then on each epoch draws one view per image.
+    before the third view is computed (the first two come from one decode); from then on each epoch draws one view
+    per image.
 
     Args:
         cache: the arrays.
@@ -92,8 +93,7 @@ class CachedInputs:
     def prepare(self, epoch: int) -> None:
         """See `Inputs`; views are drawn from (seed, epoch)."""
         numbers = range(min(epoch, self.views))
-        for view in numbers:
-            self.cache.ensure(view)
+        self.cache.ensure(range(min(max(epoch, 2), self.views)))
         self._arrays = [self.cache.array(view) for view in numbers]
         self._drawn = np.full(len(self), epoch - 1)
         if epoch > self.views:
@@ -116,8 +116,7 @@ class CachedInputs:
 
     def ensure_views(self, views: int) -> None:
         """See `Inputs`."""
-        for view in range(views):
-            self.cache.ensure(view)
+        self.cache.ensure(range(views))
 
     def iter_eval(
         self, first: int = 0, end: int | None = None, *, views: int = 1

@@ -1,11 +1,11 @@
 """The training state of sharded proxies on disk: rows of classes in one file per process, the rest in one tree.
 
     training_state/select.json, select.a.safetensors     what is the same in each process
-    training_state/select-epoch-7/classes-...            proxies and their moments, in files by class
+    training_state/select-epoch-7/classes-0.safetensors  proxies and their moments, from class 0 on
 
-The tree names the folder of rows that belongs to it, and is written when every process has written its rows; so
-a run that is killed at any moment leaves a whole state. Any number of processes can continue from it: each reads the
-rows of its own classes.
+The tree names the folder of rows that belongs to it and holds the checksums of its files. It is written when every
+process has written its rows, so a run that is killed at any moment leaves a whole state. Any number of processes can
+continue from it: each reads the rows of its own classes.
 """
 
 import shutil
@@ -13,10 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from lookalike.losses.sharded import Sharded, load_rows, save_rows
+from lookalike.losses.sharded import Sharded
 from lookalike.training.tensor_tree import load_tree, save_tree
+from lookalike.utils.tensor_file import checksum, load_rows, save_tensors
+
+_FILE = "classes-{first}.safetensors"
 
 
 def save_sharded(path: Path, state: dict[str, Any], loss: Sharded, *, name: str) -> None:
@@ -33,14 +37,13 @@ def save_sharded(path: Path, state: dict[str, Any], loss: Sharded, *, name: str)
     for place, tensor in _tensors(proxies):
         if _is_by_class(place, tensor, loss):
             rows[place] = tensor.reshape(loss.end - loss.first, -1)
-    save_rows(folder, rows, first=loss.first, num_classes=loss.num_classes)
-    loss.processes.barrier()
+    shards = _save_shards(folder, rows, loss)
     if is_main_process:
         shapes = {place: list(tensor.shape[1:]) for place, tensor in _tensors(proxies) if place in rows}
         others = {**state, "loss": {}, "optimizers": state["optimizers"][:1]}
-        save_tree(
-            path, {"folder": folder.name, "shapes": shapes, "proxies": _without(proxies, rows), **others}
-        )
+        proxies = _without(proxies, rows)
+        facts = {"folder": folder.name, "shards": shards, "shapes": shapes, "proxies": proxies}
+        save_tree(path, {**facts, **others})
         for old in path.parent.glob(f"{path.name}-*"):
             if old.is_dir() and old != folder:
                 shutil.rmtree(old)
@@ -50,14 +53,34 @@ def load_sharded(path: Path, loss: Sharded) -> dict[str, Any]:
     """The state that `save_sharded` wrote, with the rows of this process's classes.
 
     Raises:
-        FileError: a file is missing or damaged, or a class is in none.
+        FileError: a file is missing or damaged.
     """
     tree = load_tree(path)
     shapes = tree.pop("shapes")
-    found = load_rows(path.with_name(tree.pop("folder")), shapes, first=loss.first, end=loss.end)
+    found = _load_shards(path.with_name(tree.pop("folder")), tree.pop("shards"), loss)
     rows = {place: found[place].reshape(-1, *shape) for place, shape in shapes.items()}
     proxies = _with(tree.pop("proxies"), rows)
     return {**tree, "loss": proxies["loss"], "optimizers": [*tree["optimizers"], proxies["optimizer"]]}
+
+
+def _save_shards(folder: Path, rows: dict[str, Tensor], loss: Sharded) -> list[list[int]]:
+    """Writes the rows of this process's classes; returns first class, end and checksum of the files of all."""
+    file = folder / _FILE.format(first=loss.first)
+    save_tensors(file, {place: tensor.detach().cpu().contiguous() for place, tensor in rows.items()})
+    facts = torch.tensor([[loss.first, loss.end, checksum(file)]], device=loss.proxies.device)
+    shards: list[list[int]] = loss.processes.gather(facts).tolist()
+    return shards
+
+
+def _load_shards(folder: Path, shards: list[list[int]], loss: Sharded) -> dict[str, Tensor]:
+    """The rows of this process's classes, from the files of any number of processes."""
+    parts: dict[str, list[Tensor]] = {}
+    for first, end, crc32 in shards:
+        mine = slice(max(first, loss.first) - first, min(end, loss.end) - first)
+        if mine.start < mine.stop:
+            for place, tensor in load_rows(folder / _FILE.format(first=first), mine, crc32=crc32).items():
+                parts.setdefault(place, []).append(tensor)
+    return {place: torch.cat(found) for place, found in parts.items()}
 
 
 def _is_by_class(place: str, tensor: Tensor, loss: Sharded) -> bool:

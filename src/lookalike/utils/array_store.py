@@ -93,20 +93,28 @@ class ArrayStore:
         finally:
             lock.release()
 
-    def write(
-        self, key: dict[str, Any], blocks: Iterable[NDArray[Any]], *, rows: int, dtype: Any, about: str
-    ) -> None:
-        """Writes an array of `rows` rows, given block by block; the caller holds the entry's lock."""
+    @contextmanager
+    def writing(
+        self, key: dict[str, Any], *, rows: int, dtype: Any, about: str
+    ) -> Iterator[Callable[[NDArray[Any]], None]]:
+        """A function that appends a block of rows to a new array of `rows` rows; the caller holds the entry's lock.
+
+        The entry is there when the context ends without an error.
+        """
         path = self.path(key)
         temporary = temporary_name(path)
         written = 0
+
+        def append(block: NDArray[Any]) -> None:
+            nonlocal written
+            if written == 0:
+                npy.write_array_header_2_0(stream, _header(dtype, (rows, *block.shape[1:])))
+            stream.write(np.ascontiguousarray(block, dtype=dtype).tobytes())
+            written += len(block)
+
         try:
             with temporary.open("wb") as stream:
-                for block in blocks:
-                    if written == 0:
-                        npy.write_array_header_2_0(stream, _header(dtype, (rows, *block.shape[1:])))
-                    stream.write(np.ascontiguousarray(block, dtype=dtype).tobytes())
-                    written += len(block)
+                yield append
             os.replace(temporary, path)
             facts = {"bytes": path.stat().st_size, "crc32": checksum(path), "about": about, "key": key}
             write_json(path.with_suffix(".json"), facts)

@@ -3,7 +3,7 @@
 import zlib
 from pathlib import Path
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save_file
 from torch import Tensor
 
@@ -45,6 +45,26 @@ def load_tensors(path: Path, *, crc32: int | None = None) -> dict[str, Tensor]:
         if crc32 is not None and zlib.crc32(content) != crc32:
             raise FileError(f"'{path}' is damaged: its checksum is not the one that was written")
         return load(content)
+    except (OSError, SafetensorError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"cannot read '{path}': {error}") from error
+
+
+def load_rows(path: Path, rows: slice, *, crc32: int) -> dict[str, Tensor]:
+    """Some rows of every tensor of a file, on the CPU; the others are not held in memory.
+
+    Args:
+        crc32: refuses a file with another checksum.
+
+    Raises:
+        FileError: the file is missing or damaged.
+    """
+    try:
+        if checksum(path) != crc32:
+            raise FileError(f"'{path}' is damaged: its checksum is not the one that was written")
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_slice(name)[rows] for name in file.keys()}  # noqa: SIM118 - no dict
     except (OSError, SafetensorError) as error:
         if isinstance(error, FileError):
             raise

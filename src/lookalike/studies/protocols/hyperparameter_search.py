@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 
 from lookalike.errors import ArgumentError, LookalikeError, TrainingError
 from lookalike.studies.protocols.search_spaces import Searched, drawn
-from lookalike.utils.io import to_json, write_atomically
+from lookalike.utils.io import write_json
 from lookalike.utils.validation import check_choice, optional_import
 
 SAMPLERS = ("gp", "tpe")
@@ -108,8 +108,7 @@ def _run_slot(study: Any, folder: Path, slot: int, space: tuple[Searched, ...], 
         except (TrainingError, ArgumentError) as error:
             entry["error"] = " ".join(str(error).split())
             study.tell(trial, state=optional_import("optuna", "tune").trial.TrialState.FAIL)
-        text = to_json(entry)
-        write_atomically(finished, lambda file: file.write_text(text, encoding="utf-8"))
+        write_json(finished, entry)
     finally:
         lock.release()
 
