@@ -7,6 +7,7 @@ line (what, where, what to do); 2: the command itself is wrong.
 import contextlib
 import io
 import os
+import re
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -94,7 +95,8 @@ def run(arguments: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names that the console cannot show are escaped
     try:
-        outcome = app(arguments, standalone_mode=False)
+        words = sys.argv[1:] if arguments is None else arguments
+        outcome = app(list(map(_expand_home, words)), standalone_mode=False)
         code = outcome if isinstance(outcome, int) else 0
         sys.stdout.flush()
     except LookalikeError as error:
@@ -114,6 +116,12 @@ def run(arguments: list[str] | None = None) -> int:
         print("stopped; resume a training run with --resume", file=sys.stderr)
         return 1
     return code
+
+
+def _expand_home(word: str) -> str:
+    """`~/x`, `--out=~/x` and `model.weights=~/x` with the home directory, which shells put in only for the first."""
+    name, path = re.fullmatch(r"([\w.-]+=)?(.*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
+    return (name or "") + os.path.expanduser(path) if path == "~" or path.startswith("~/") else word
 
 
 def _failed(message: str) -> int:

@@ -28,7 +28,7 @@ from lookalike.models.views import mean_over_views
 from lookalike.training.context import RunContext
 from lookalike.training.inputs import Batches, Inputs
 from lookalike.training.trainable import TrainablePart
-from lookalike.utils.distributed import PATIENCE, use_short_timeouts
+from lookalike.utils.distributed import PATIENCE, end_with_main_process, use_short_timeouts
 from lookalike.utils.validation import check_at_least, look_up
 
 SAMPLED_IMAGES = 50
@@ -54,6 +54,8 @@ def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
         os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
     if many:
         os.environ["LOCAL_WORLD_SIZE"] = str(here)  # `available_cpus` divides by it
+        if started == 1:
+            end_with_main_process()
         fabric.launch()
         use_short_timeouts()
     return fabric
