@@ -18,6 +18,7 @@ from lookalike.errors import DataError
 from lookalike.evaluation import RetrievalResult, evaluate
 from lookalike.models.checkpoint import load_model
 from lookalike.training.run_dir import RunDir
+from lookalike.training.start_from import split_again
 from lookalike.utils.device import pick_device
 from lookalike.utils.progress import Progress
 
@@ -76,7 +77,7 @@ def evaluate_run(
             f"the data at '{facts['source']}' changed since the run '{folder.path}'; name the data to use"
         )
     if own:
-        split = experiment.split(table)
+        split = split_again(folder, table)
         if split.digest() != facts["split_digest"]:
             raise DataError(
                 f"the run '{folder.path}' was split in another way, by a protocol ({facts['split_source']}); "

@@ -9,6 +9,7 @@ from lookalike.data.read import read
 from lookalike.errors import DataError
 from lookalike.models.checkpoint import load_model
 from lookalike.training.run_dir import RunDir
+from lookalike.training.start_from import split_again
 
 PARTS = ("auto", "validation", "test")
 
@@ -27,10 +28,10 @@ def held_out_images(folder: RunDir, data: str, *, part: str = "auto") -> tuple[L
         DataError: no class of `data` is new to the model, or `part` was trained on.
     """
     _, config = load_model(folder.path)
-    facts, experiment = folder.read_json("data.json"), folder.experiment()
+    facts = folder.read_json("data.json")
     table = read(data)
     if table.digest() == facts["digest"]:
-        split = experiment.split(table)
+        split = split_again(folder, table)
         if split.digest() != facts["split_digest"]:
             raise DataError(
                 f"the run '{folder.path}' was split by a protocol ({facts['split_source']}); give other data"
