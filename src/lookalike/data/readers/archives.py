@@ -15,13 +15,15 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from lookalike.data.readers.files import is_system_file
+from lookalike.data.readers.zip_names import name_decoder
 from lookalike.errors import FileError
 from lookalike.utils.cache_dir import cache_folder
 
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tgz", ".tar.gz", ".tbz2", ".tar.bz2", ".txz", ".tar.xz")
 MAX_DEPTH = 3
 """Archives inside archives are unpacked so deep."""
-UTF8_FLAG = 0x800
+NOTES = ".unpacking_notes"
+"""A file in the unpacked folder; no reader looks at hidden files."""
 
 
 def is_archive(path: Path) -> bool:
@@ -52,8 +54,8 @@ def unpack(archives: Sequence[Path]) -> Path:
     home.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".partial", dir=home))
     try:
-        for archive in archives:
-            _extract(archive, temporary, depth=1)
+        notes = [note for archive in archives for note in _extract(archive, temporary, depth=1)]
+        (temporary / NOTES).write_text("\n".join(notes), encoding="utf-8", errors="surrogateescape")
         with contextlib.suppress(OSError):  # another process may have been first
             temporary.rename(folder)
     finally:
@@ -63,11 +65,21 @@ def unpack(archives: Sequence[Path]) -> Path:
     return folder
 
 
-def _extract(archive: Path, target: Path, *, depth: int) -> None:
+def unpacking_notes(folder: Path) -> tuple[str, ...]:
+    """What `unpack` noted when it made `folder`; nothing for other folders."""
+    try:
+        return tuple((folder / NOTES).read_text(encoding="utf-8", errors="surrogateescape").splitlines())
+    except OSError:
+        return ()
+
+
+def _extract(archive: Path, target: Path, *, depth: int) -> list[str]:
+    """Unpacks an archive and those in it; returns notes on what a person should know."""
     made: set[Path] = set()
+    notes: list[str] = []
     inner: list[Path] = []
     try:
-        with _members(archive) as members:
+        with _members(archive, notes) as members:
             for name, stream in members:
                 file = target / _inside(archive, name)
                 if any(is_system_file(part) for part in PurePosixPath(name.replace("\\", "/")).parts):
@@ -80,7 +92,7 @@ def _extract(archive: Path, target: Path, *, depth: int) -> None:
                 with open(file, "wb") as out:
                     shutil.copyfileobj(stream, out, 1 << 20)
         for nested in inner:
-            _extract_inner(nested, depth=depth)
+            notes += _extract_inner(nested, depth=depth)
     except (
         zipfile.BadZipFile,
         tarfile.TarError,
@@ -105,15 +117,16 @@ def _extract(archive: Path, target: Path, *, depth: int) -> None:
             f"{archive}: cannot be unpacked ({error.strerror or error}: {error.filename or 'read error'}); check the "
             "free space, and that names in it are short and differ"
         ) from error
+    return notes
 
 
-def _extract_inner(archive: Path, *, depth: int) -> None:
+def _extract_inner(archive: Path, *, depth: int) -> list[str]:
     """Unpacks an archive inside an archive into a folder of its name, and removes it."""
     if depth >= MAX_DEPTH:
         raise FileError(f"{archive.name}: archives are nested more than {MAX_DEPTH} deep; unpack it by hand")
     folder = archive.parent / _stem(archive)
     content = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=archive.parent))
-    _extract(archive, content, depth=depth + 1)
+    notes = _extract(archive, content, depth=depth + 1)
     archive.unlink()
     own = content / folder.name
     entries = list(content.iterdir())
@@ -124,6 +137,7 @@ def _extract_inner(archive: Path, *, depth: int) -> None:
         lifted.rename(folder)
     shutil.rmtree(content, ignore_errors=True)
     folder.chmod(0o755)
+    return notes
 
 
 def _stem(archive: Path) -> str:
@@ -133,11 +147,18 @@ def _stem(archive: Path) -> str:
 
 
 @contextlib.contextmanager
-def _members(archive: Path) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
-    """Names and contents of the regular files in an archive; links and devices are left out."""
+def _members(archive: Path, notes: list[str]) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
+    """Names and contents of the regular files in an archive; links and devices are left out.
+
+    Args:
+        notes: where a note on the names is added, if there is one.
+    """
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as bundle:
-            yield ((_name(info), bundle.open(info)) for info in bundle.infolist() if not info.is_dir())
+            files = [info for info in bundle.infolist() if not info.is_dir()]
+            name_of, note = name_decoder(files)
+            notes += [note] if note else []
+            yield ((name_of(info), bundle.open(info)) for info in files)
     else:
         with tarfile.open(archive) as tar:
             yield (
@@ -145,16 +166,6 @@ def _members(archive: Path) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
                 for info in tar
                 if info.isreg() and (stream := tar.extractfile(info)) is not None
             )
-
-
-def _name(info: zipfile.ZipInfo) -> str:
-    """A member's name; names without the UTF-8 flag are UTF-8 where they can be (macOS), else code page 437."""
-    if info.flag_bits & UTF8_FLAG:
-        return info.filename
-    try:
-        return info.filename.encode("cp437").decode("utf-8")
-    except UnicodeError:
-        return info.filename
 
 
 def _inside(archive: Path, name: str) -> PurePosixPath:
