@@ -30,6 +30,8 @@ ONLY_IN = {
         "data.image_io",
         "data.image_bytes",
         "data.image_color",
+        "data.image_depth",
+        "data.image_pixels",
         "data.image_formats",
         "data.glyphs",
     },

@@ -19,7 +19,14 @@ from lookalike.cli.common import (
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="The run directory to make.")]
 From = Annotated[
-    Path | None, typer.Option("--from", help="A run directory whose model training starts from.")
+    Path | None, typer.Option("--from", help="A run directory whose model and proxies training starts from.")
+]
+TestOnTrained = Annotated[
+    bool,
+    typer.Option(
+        "--test-on-trained",
+        help="With --from: accept test classes that the earlier run was trained on; the result marks them.",
+    ),
 ]
 Config = Annotated[
     Path | None, typer.Option("--config", help="An experiment in YAML; --set changes it further.")
@@ -42,6 +49,7 @@ def train(
     settings: Set = None,
     config: Config = None,
     start_from: From = None,
+    test_on_trained: TestOnTrained = False,
     resume: Resume = False,
     overwrite: Overwrite = False,
     device: Device = "auto",
@@ -63,6 +71,8 @@ def train(
     from lookalike.training.fit import fit
     from lookalike.utils.distributed import Processes
 
+    if test_on_trained and not start_from:
+        raise ArgumentError("--test-on-trained goes with --from")
     if resume and (settings or config or start_from or minutes):
         raise ArgumentError(
             "--resume continues with the run's own settings; drop --set, --config, --from and --minutes"
@@ -73,6 +83,7 @@ def train(
         out,
         experiment,
         start_from=start_from,
+        test_on_trained=test_on_trained,
         resume=resume,
         overwrite=overwrite,
         device=device,

@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lookalike.data.dataloader import in_threads
-from lookalike.data.image_io import ImageError, decode, to_thumbnail
+from lookalike.data.image_io import ImageError, decode
+from lookalike.data.image_pixels import to_thumbnail
 from lookalike.utils.cache_dir import cache_folder
 from lookalike.utils.progress import Progress
 
-VERSION = 1
+VERSION = 2
 """Goes up when the facts of the same file would be others."""
 SIDE, SMALL_SIDE, LOW = 32, 16, 8
 SEEN_AT = 128

@@ -108,12 +108,11 @@ def _check_files(
     for kind, (severity, title, test) in kinds.items():
         rows = [row for row, fact in enumerate(facts) if not fact.error and test(fact)]
         findings[kind] = _paths(table, severity, title, rows)
-    for bits in sorted({fact.bits for fact in facts if "16" in fact.mode or fact.mode == "I"}):
-        rows = [row for row, fact in enumerate(facts) if fact.bits == bits and fact.mode[:1] == "I"]
-        title = (
-            f"16-bit gray images use a range of {bits} bits (values up to {2**bits - 1}) and are scaled by it"
-        )
-        findings[f"gray_{bits}_bits"] = _paths(table, "info", title, rows)
+    deep = {row: fact.bits for row, fact in enumerate(facts) if "16" in fact.mode or fact.mode == "I"}
+    for bits in sorted(set(deep.values())):
+        rows = [row for row, used in deep.items() if used == bits]
+        title = f"16-bit images use a range of {bits} bits (values up to {2**bits - 1}) and are scaled by it"
+        findings[f"range_{bits}_bits"] = _paths(table, "info", title, rows)
 
 
 def _check_against(

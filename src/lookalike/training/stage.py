@@ -14,6 +14,7 @@ from lookalike.training.evaluate_run import score
 from lookalike.training.inputs import Inputs
 from lookalike.training.loop import train
 from lookalike.training.setup import build_batch_sampler, embed_all, save_best_model
+from lookalike.training.start_from import save_loss_proxies
 from lookalike.training.state import TrainingState, load_state, save_state
 from lookalike.training.summary import epoch_line
 from lookalike.training.trainable import TrainablePart
@@ -82,7 +83,7 @@ class Stage:
         """Trains, from the saved state if there is one; the network ends with the weights of the best epoch."""
         context = self.context
         with context.clock.phase(f"training ({self.name})"):
-            return train(
+            state = train(
                 self.trainable,
                 self.loss,
                 self.inputs,
@@ -95,6 +96,9 @@ class Stage:
                 on_epoch=self._save,
                 progress=context.progress,
             )
+        if self.validation is None:
+            self._save_proxies()
+        return state
 
     def _save(self, state: TrainingState) -> None:
         """Writes what a resumed run needs, the log, and the model where this epoch is the best."""
@@ -105,9 +109,13 @@ class Stage:
             run_dir.write_log(self.name, state.history)
             if self.validation is not None and state.best_epoch == state.epoch:
                 save_best_model(context, self.trainable.embedder)
+                self._save_proxies()
         context.processes.barrier(patient=True)  # the main process may have written for a while
         if self.validation is not None:
             context.progress.say(epoch_line(state, self.settings.metric))
+
+    def _save_proxies(self) -> None:
+        save_loss_proxies(self.context, self.inputs.table.class_names, self.loss)
 
     def _saved_state(self) -> TrainingState | None:
         """The state of an interrupted run; its log is written again, in case the run was killed before that."""
