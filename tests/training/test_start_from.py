@@ -14,7 +14,7 @@ from lookalike.losses.functional import unit_rows
 from lookalike.training.evaluate_run import evaluate_run
 from lookalike.training.fit import fit
 from lookalike.training.run_dir import RunDir
-from lookalike.training.start_from import PROXIES, class_means, seen_by, own_split
+from lookalike.training.start_from import PROXIES, class_means, own_split, seen_by
 from lookalike.training.tensor_tree import load_tree
 from lookalike.utils.progress import Progress
 from toys import TOY_SETTINGS
