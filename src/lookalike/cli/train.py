@@ -32,6 +32,13 @@ Minutes = Annotated[
         "are planned from a measurement of a few seconds, and the plan is printed."
     ),
 ]
+LogTo = Annotated[
+    str,
+    typer.Option(
+        help="Where loss, rates, gradient norm, images per second and memory of each step go: csv, tensorboard, "
+        "wandb, or several: csv,wandb."
+    ),
+]
 Resume = Annotated[bool, typer.Option(help="Continue an interrupted run exactly.")]
 Overwrite = Annotated[bool, typer.Option(help="Replace an earlier run in the folder.")]
 
@@ -47,6 +54,7 @@ def train(
     device: Device = "auto",
     devices: Devices = 1,
     minutes: Minutes = None,
+    log_to: LogTo = "",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -78,6 +86,7 @@ def train(
         device=device,
         devices=devices,
         minutes=minutes,
+        log_to=[name.strip() for name in log_to.split(",") if name.strip()],
         progress=progress,
     )
     if Processes.all().rank > 0:

@@ -12,7 +12,7 @@ The chosen model is never worse on validation than the start.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,7 @@ from lookalike.training.planning import plan_experiment
 from lookalike.training.run_dir import RunDir
 from lookalike.training.selection import refit, select
 from lookalike.training.setup import build_network, launch, resolve_experiment, save_best_model
+from lookalike.training.step_log import check_loggers
 from lookalike.training.summary import build_result, describe_plan, describe_result
 from lookalike.training.trainable import TrainablePart
 from lookalike.utils.device import pick_device
@@ -68,6 +69,7 @@ def fit(
     device: str = "auto",
     devices: int = 1,
     minutes: float | None = None,
+    log_to: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> FitResult:
     """Trains on `data`, measures, and leaves a run directory.
@@ -85,13 +87,16 @@ def fit(
             one process. Under `torchrun` its processes are used.
         minutes: about how long the run may take on this machine; mode, input size and epochs that the experiment
             leaves open are planned from a measurement of a few seconds. None: the defaults.
+        log_to: where the numbers of each step go, besides the run directory: "csv", "tensorboard", "wandb".
 
     Raises:
         FileError: `out` cannot be used, or `data` is not the run's data.
         DataError: the data cannot be split, or holds an image that cannot be read.
         ArgumentError: a setting that cannot be used here.
+        MissingExtraError: the package of a logger is not installed.
         TrainingError: the loss is not finite.
     """
+    check_loggers(log_to)
     run_dir, progress = RunDir(out), progress or Progress()
     if resume:
         experiment = run_dir.experiment()
@@ -119,7 +124,7 @@ def fit(
     fabric = launch(accelerator, devices, experiment.train.precision)
     if Processes.all().rank > 0:
         progress = Progress()  # only the main process reports
-    context = RunContext(experiment, split, run_dir, fabric, progress, start_from)
+    context = RunContext(experiment, split, run_dir, fabric, progress, start_from, log_to=tuple(log_to))
     warnings = check_run(context)
     network = build_network(context)
     with run_dir.locked() if context.is_main_process else nullcontext():

@@ -11,6 +11,7 @@ RUN/
     test_queries.json, .npz          results per test query and class, for `lookalike compare`
     report.html                      human-readable report
     tree.json                        with a hierarchical loss: which classes were grouped
+    logs/                            with --log-to: the numbers of each step, per stage
     .lock                            held by the process that trains
 """
 
@@ -37,8 +38,8 @@ RESULT_FILES = (
     "log.jsonl",
 )
 FACTS = ("data.json", "environment.json")
-STATE, LOCK = "training_state", ".lock"
-OURS = {*MODEL_FILES, *RESULT_FILES, *FACTS, STATE, LOCK}
+STATE, LOGS, LOCK = "training_state", "logs", ".lock"
+OURS = {*MODEL_FILES, *RESULT_FILES, *FACTS, STATE, LOGS, LOCK}
 """What a run that was ended before its first epoch may have left, besides temporary files."""
 STAGES = ("select", "refit")
 LOCK_SECONDS = 10
@@ -98,7 +99,8 @@ class RunDir:
         with os_errors("write the run directory", self.path, "name a folder that can be written"):
             for name in (*MODEL_FILES, *RESULT_FILES):
                 (self.path / name).unlink(missing_ok=True)
-            shutil.rmtree(self.path / STATE, ignore_errors=True)
+            for name in (STATE, LOGS):
+                shutil.rmtree(self.path / name, ignore_errors=True)
             write_json(self.path / "data.json", facts)
             write_json(self.path / "environment.json", environment)
             experiment.save(self.path / "experiment.yaml")  # from here on this is a run

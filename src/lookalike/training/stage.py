@@ -1,5 +1,6 @@
 """One training stage of a run, 'select' or 'refit': trains, and saves state, log and model after each epoch."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +14,10 @@ from lookalike.training.context import RunContext
 from lookalike.training.evaluate_run import score
 from lookalike.training.inputs import Inputs
 from lookalike.training.loop import train
+from lookalike.training.run_dir import LOGS
 from lookalike.training.setup import build_batch_sampler, embed_all, save_best_model
 from lookalike.training.state import TrainingState, load_state, save_state
+from lookalike.training.step_log import LogTarget, StepLog, open_step_log
 from lookalike.training.summary import epoch_line
 from lookalike.training.trainable import TrainablePart
 
@@ -80,8 +83,8 @@ class Stage:
 
     def train(self) -> TrainingState:
         """Trains, from the saved state if there is one; the network ends with the weights of the best epoch."""
-        context = self.context
-        with context.clock.phase(f"training ({self.name})"):
+        context, state = self.context, self._saved_state()
+        with context.clock.phase(f"training ({self.name})"), self._log(state) as log:
             return train(
                 self.trainable,
                 self.loss,
@@ -91,10 +94,20 @@ class Stage:
                 fabric=context.fabric,
                 seed=context.experiment.seed,
                 evaluate=None if self.validation is None else self.validation.metrics,
-                state=self._saved_state(),
+                state=state,
                 on_epoch=self._save,
                 progress=context.progress,
+                log=log,
             )
+
+    def _log(self, state: TrainingState | None) -> AbstractContextManager[StepLog]:
+        """The log of the steps, which the main process writes."""
+        context, name = self.context, f"{self.context.run_dir.path.name}-{self.name}"
+        done = 0 if state is None else sum(record.get("steps", 0) for record in state.history)
+        target = LogTarget(
+            context.run_dir.path / LOGS / self.name, name, context.experiment.model_dump(mode="json"), done
+        )
+        return open_step_log(context.log_to if context.is_main_process else (), target)
 
     def _save(self, state: TrainingState) -> None:
         """Writes what a resumed run needs, the log, and the model where this epoch is the best."""
