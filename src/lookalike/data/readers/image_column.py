@@ -51,7 +51,7 @@ def holds_images(file: Path) -> bool:
     if file.suffix.lower() != ".parquet":
         return False
     try:
-        return _image_column(pl.read_parquet_schema(file)) is not None
+        return _image_column(pl.Schema(pl.read_parquet_schema(file))) is not None
     except (pl.exceptions.PolarsError, OSError):
         return False
 
@@ -188,7 +188,7 @@ def _text(value: Any, names: Sequence[str] | None, file: Path, column: str) -> s
         return "-1"
     if not 0 <= value < len(names):
         raise DataError(f"{file}: {column} {value} is not one of its {len(names)} class names")
-    return names[value]
+    return str(names[value])
 
 
 def _image_column(schema: pl.Schema) -> str | None:
