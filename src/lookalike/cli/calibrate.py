@@ -49,6 +49,7 @@ def calibrate(
     progress = make_progress(quiet)
     from lookalike.data.screen import drop_unreadable
     from lookalike.errors import ArgumentError
+    from lookalike.reporting.similarities import show_threshold
     from lookalike.search.calibrate import calibrate as choose
     from lookalike.search.calibrate import store_in_index
     from lookalike.training.held_out import PARTS, held_out_images
@@ -73,6 +74,7 @@ def calibrate(
     table, where = held_out_images(RunDir(run), data, part=part)
     table, _ = drop_unreadable(table, on_bad_file=on_bad_file, progress=progress)
     done = choose(run, table, target=target, wanted=wanted, device=device, progress=progress)
+    show_threshold(run, done.threshold.similarity)
     for folder in index or []:
         store_in_index(folder, run)
     if json:

@@ -26,6 +26,7 @@ from lookalike.data.readers.files import (
 )
 from lookalike.data.readers.folder import part_of, read_class_folders
 from lookalike.data.readers.frames import SPREADSHEETS, is_table, read_frame
+from lookalike.data.readers.image_column import Shard, holds_images, read_shards
 from lookalike.data.readers.merge import merge_parts, path_below
 from lookalike.data.readers.split_files import SPLIT_FILE, with_split_file
 from lookalike.data.readers.tables import describes_images, read_table
@@ -114,6 +115,14 @@ def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
         table = replace(table, notes=(*unpacking_notes(unpacked), *table.notes))
         known = options.layout in LAYOUTS or table.name in LAYOUTS
         return table if known else replace(table, name=path.name.split(".")[0])
+    if holds_images(path):
+        return read_shards(
+            [Shard(path)],
+            path.stem,
+            verify=options.verify,
+            labeled=options.labeled,
+            ignore_labels=options.ignore_labels,
+        )
     if is_table(path):
         return read_table(
             path, verify=options.verify, labeled=options.labeled, ignore_labels=options.ignore_labels

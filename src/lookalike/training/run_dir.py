@@ -11,6 +11,7 @@ RUN/
     result.json                      start, validation, test; what selected; seconds; counts
     test_queries.json, .npz          results per test query and class, for `lookalike compare`
     report.html                      human-readable report
+    similarities.json                histograms of the similarities of test pairs, as in the report
     tree.json                        with a hierarchical loss: which classes were grouped
     logs/                            with --log-to: the numbers of each step, per stage
     .lock                            held by the process that trains
@@ -33,6 +34,7 @@ MODEL_FILES = ("model.safetensors", "config.json")
 RESULT_FILES = (
     "result.json",
     "report.html",
+    "similarities.json",
     "tree.json",
     "test_queries.json",
     "test_queries.npz",
