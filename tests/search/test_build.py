@@ -310,3 +310,8 @@ def test_parts_of_an_image_are_images_of_their_own(model, tmp_path, out):
     }
     assert {hit.file for hit in hits} == {tmp_path / "a.png", tmp_path / "b.png"}
     assert not any(hit.missing for hit in hits)
+    (tmp_path / "list.csv").write_text(
+        "path,label,x_1,y_1,x_2,y_2\na.png,left,0,0,32,64\na.png,right,32,0,64,64\n", encoding="utf-8"
+    )
+    assert counts(build_index(model, tmp_path / "list.csv", out, device="cpu")) == (0, 1, 0, 1, 0, 0)
+    assert "a.png#box=32,0,64,64" in {hit.path for hit in only(out, tmp_path / "a.png").hits}

@@ -129,8 +129,15 @@ def open_image(
         ImageError: not an image, truncated, empty or too large; the message names the file.
     """
     decoded = decode(path, at_least=at_least if box is None else None, content=content)
-    if box is None:
-        return decoded.image
+    return decoded.image if box is None else crop(decoded, box, path)
+
+
+def crop(decoded: "DecodedImage", box: Sequence[int], path: str | Path) -> PILImage:
+    """The part of an image inside `box`, in pixels of the whole upright image; `path` is its name in messages.
+
+    Raises:
+        ImageError: the box does not lie in the image.
+    """
     width, height = decoded.size
     left, top, right, bottom = box
     if not (0 <= left < right <= width and 0 <= top < bottom <= height):

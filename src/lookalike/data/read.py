@@ -251,6 +251,9 @@ def _read_tables(tables: list[Path], folder: Path, options: ReadOptions) -> Labe
     else:
         table = merge_parts(folder, [(t, part) for t, part in zip(read_all, parts, strict=True) if part])
     names = " and ".join(str(file.relative_to(folder)) for file in tables)
-    beside = len(set(images_below(folder)) - {path_below(table, path, folder) for path in table.paths})
+    beside = len(
+        set(images_below(folder))
+        - {path_below(table, table.file_path(row), folder) for row in range(len(table))}
+    )
     note = f"read as the table {names}" + (f"; {beside:,} images next to it are not in it" if beside else "")
     return replace(table, name=folder.name, notes=(note, *table.notes))

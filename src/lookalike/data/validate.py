@@ -12,7 +12,7 @@ import numpy as np
 
 from lookalike.data.data_report import DataReport, Finding
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.image_facts import ImageFacts, collect_facts
+from lookalike.data.image_facts import ImageFacts, table_facts
 from lookalike.data.image_io import REDUCE_FROM
 from lookalike.data.labels import similar_labels
 from lookalike.data.near_duplicates import group_near_duplicates
@@ -36,7 +36,7 @@ def check_data(
     Args:
         against: another data set; images of `table` that are also in it are reported.
     """
-    facts = collect_facts([table.file(row) for row in range(len(table))], progress=progress)
+    facts = table_facts(table, progress=progress)
     findings: dict[str, Finding] = {}
     reasons: dict[int, str] = {}
     _check_files(table, facts, findings, reasons)
@@ -123,7 +123,7 @@ def _check_against(
     reasons: dict[int, str],
     progress: Progress | None,
 ) -> None:
-    other = collect_facts([against.file(row) for row in range(len(against))], progress=progress)
+    other = table_facts(against, progress=progress)
     copy_of = find_copies(facts, other)
     reasons |= {row: f"also in {against.name}: {against.paths[at]}" for row, at in copy_of.items()} | reasons
     findings["also_in_other"] = Finding(

@@ -227,7 +227,7 @@ class _Update:
         index, table = self._index, self._table
         root = table.root.resolve()
         with index.catalog.transaction():
-            self._placement = place(index.catalog, root, table.paths)
+            self._placement = place(index.catalog, root, [table.file_path(row) for row in range(len(table))])
             index.catalog.set_columns(self._columns.kinds)
         if self._placement.note:
             self.report.notes.append(self._placement.note)
@@ -260,7 +260,7 @@ class _Update:
 
     def _path(self, row: int) -> str:
         """Of an image, as the catalog has it."""
-        return with_box(self._placement.prefix + self._table.paths[row], self._table.box(row))
+        return with_box(self._placement.prefix + self._table.file_path(row), self._table.box(row))
 
     def _facts(self, row: int) -> IndexedFile | None:
         """A file as it is now, or None if it is not there."""
