@@ -72,7 +72,9 @@ def _sample(table: LabeledImages, seed: int) -> NDArray[np.int64]:
 
 
 def _project(unit: NDArray[np.float32], seed: int) -> tuple[str, NDArray[np.float64]]:
-    if find_spec("umap") is not None and len(unit) > 15:
+    spec = find_spec("umap")
+    # an uninstalled umap leaves a folder with numba's cache, which is found as a package without an origin
+    if spec is not None and spec.origin is not None and len(unit) > 15:
         umap = optional_import("umap", "umap")
         reducer = umap.UMAP(n_components=2, metric="cosine", random_state=seed, n_jobs=1)
         return "UMAP", np.asarray(reducer.fit_transform(unit), dtype=np.float64)
