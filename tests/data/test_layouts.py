@@ -18,7 +18,7 @@ from lookalike.data.readers import LAYOUTS
 from lookalike.data.readers.frames import write_frame
 from lookalike.data.readers.tables import write_table
 from lookalike.data.screen import drop_unreadable
-from lookalike.data.transforms import eval_transform
+from lookalike.data.transforms import EvalTransform
 from lookalike.data.validate import check_data
 from lookalike.errors import DataError, FileError, LookalikeError
 from lookalike.preprocessing import Preprocessing
@@ -255,7 +255,7 @@ class TestTables:
             "shelf.png#box=0,16,16,32",
         )
         assert {table.file(row) for row in range(3)} == {tmp_path / "shelf.png"}
-        images = ImageDataset(table, eval_transform(Preprocessing(size=16, resize=16)))
+        images = ImageDataset(table, EvalTransform(Preprocessing(size=16, resize=16)))
         whole = np.asarray(Image.open(tmp_path / "shelf.png")).transpose(2, 0, 1)
         for (left, top, right, bottom), row in zip(table.boxes.tolist(), range(3), strict=True):
             np.testing.assert_array_equal(images[row][0], whole[:, top:bottom, left:right])
