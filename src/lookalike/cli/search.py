@@ -20,7 +20,11 @@ Where = Annotated[
 ]
 Threshold = Annotated[
     float | None,
-    typer.Option(help="Similarity from which on a hit is of the query's class; default: the index's own."),
+    typer.Option(
+        min=-1,
+        max=1,
+        help="Similarity from which on a hit is of the query's class; default: the index's own.",
+    ),
 ]
 HideUnknown = Annotated[
     bool, typer.Option("--hide-unknown", help="Leave hits below the threshold out instead of marking them.")
