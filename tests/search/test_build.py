@@ -279,7 +279,7 @@ def test_readers_see_a_whole_index_while_it_is_updated(model, photos, out):
     over, reads = threading.Event(), []
 
     def read_on():
-        while not over.is_set():
+        while not over.is_set() or len(reads) < 4:
             with ImageIndex.open(out) as index:
                 (line,) = index.search(vector, 4, fingerprint=query.fingerprint)
                 reads.append([match.path for match in line])

@@ -95,6 +95,7 @@ def test_a_kill_at_any_moment(model, tmp_path, monkeypatch, engine):
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         ended += os.WIFSIGNALED(status)
+        whole *= 1.1 if os.WIFSIGNALED(status) else 0.7  # a busy machine's runs take a changing time
         if (out / "index.json").exists():
             seen = max(seen, check(out, history))
         if os.WIFEXITED(status) or moment % 5 == 4:
