@@ -2,6 +2,7 @@
 
 import sys
 import types
+from importlib.machinery import ModuleSpec
 
 import numpy as np
 import pytest
@@ -45,6 +46,10 @@ def test_umap_is_used_where_it_is_installed(squares, monkeypatch):
         def fit_transform(self, rows):
             return rows[:, :2]
 
-    monkeypatch.setitem(sys.modules, "umap", types.SimpleNamespace(UMAP=UMAP, __spec__=object()))
+    monkeypatch.setitem(
+        sys.modules,
+        "umap",
+        types.SimpleNamespace(UMAP=UMAP, __spec__=ModuleSpec("umap", None, origin="umap")),
+    )
     unit = np.random.default_rng(0).normal(size=(64, 5)).astype(np.float32)
     assert draw_map(squares, unit, seed=3).method == "UMAP"
