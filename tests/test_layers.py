@@ -19,7 +19,7 @@ LAYERS = (
 )
 """From the lowest; the packages of a layer do not import each other, but for `ALLOWED`."""
 
-ALLOWED = {("evaluation", "ranking")}
+ALLOWED = {("evaluation", "ranking"), ("search", "export")}
 """Pairs (importer, imported) within one layer."""
 
 ONLY_IN = {
@@ -48,7 +48,7 @@ ONLY_IN = {
     "uvicorn": {"serve"},
     "huggingface_hub": {"models.pretrained", "export.hub"},
     "onnx": {"export.programs"},
-    "onnxruntime": {"export.outside"},
+    "onnxruntime": {"export.outside", "export.runtime"},
     "optuna": {"studies.protocols.hyperparameter_search"},
 }
 """Packages that only these modules may import."""

@@ -5,8 +5,6 @@ The images are unpacked into the cache, once, next to a table `images.csv` of th
 
 import hashlib
 import json
-import shutil
-import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +18,8 @@ from lookalike.data.readers.frames import write_frame
 from lookalike.data.readers.tables import BOX_COLUMNS, FLAG_COLUMNS, is_coarse, read_table
 from lookalike.errors import DataError, first_line
 from lookalike.utils.cache_dir import cache_folder
-from lookalike.utils.io import os_errors, read_json
+from lookalike.utils.cached_folder import make_folder
+from lookalike.utils.io import read_json
 
 IMAGE_COLUMNS = ("image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label", "class")
@@ -70,8 +69,7 @@ def read_shards(
         with open(shard.file, "rb") as stream:
             sha.update(shard.split.encode() + hashlib.file_digest(stream, "sha256").digest())
     folder = cache_folder() / "archives" / sha.hexdigest()[:32]
-    if not folder.is_dir():
-        _unpack_whole(shards, folder)
+    make_folder(folder, lambda temporary: _unpack(shards, temporary))
     table = read_table(folder / TABLE, verify=verify, labeled=labeled, ignore_labels=ignore_labels)
     return replace(table, name=name)
 
@@ -102,25 +100,6 @@ def _parquet(folder: Path) -> list[Shard]:
         if files and all(map(holds_images, files)):
             return [Shard(file, file.stem.partition("-")[0]) for file in files]
     return []
-
-
-def _unpack_whole(shards: Sequence[Shard], folder: Path) -> None:
-    """Unpacks under a temporary name first, so that an interrupted call leaves nothing that could be taken for it."""
-    with os_errors(
-        "write to the cache", folder.parent, "free space or set LOOKALIKE_CACHE to another folder"
-    ):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".partial", dir=folder.parent))
-        try:
-            _unpack(shards, temporary)
-            temporary.chmod(0o755)
-            try:
-                temporary.rename(folder)
-            except OSError:
-                if not folder.is_dir():  # else another process was first
-                    raise
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _unpack(shards: Sequence[Shard], folder: Path) -> None:
