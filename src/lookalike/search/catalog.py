@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.errors import FileError
+from lookalike.search.database import connect
 from lookalike.search.engines.base import Ints
 from lookalike.search.where import Column, Kind, Value, Where, parse_where
 
@@ -86,7 +87,7 @@ class Catalog:
         """A new, empty catalog in `folder`; what an unfinished creation left there is replaced."""
         for suffix in ("", "-wal", "-shm"):
             (folder / f"{CATALOG}{suffix}").unlink(missing_ok=True)
-        connection = _connect(folder / CATALOG, "rwc")
+        connection = connect(folder / CATALOG, "rwc")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript(_SCHEMA)
         return cls(connection)
@@ -99,15 +100,13 @@ class Catalog:
             FileError: none there, or a damaged one.
         """
         file = folder / CATALOG
-        try:
-            if writable or os.access(folder, os.W_OK):
-                connection = _connect(file, "rw")
-                connection.execute(f"PRAGMA query_only = {0 if writable else 1}")
-            else:
-                connection = _connect(file, "ro", immutable=True)
-            connection.execute("SELECT value FROM meta").fetchone()
-        except sqlite3.Error as error:
-            raise FileError(f"'{file}' is damaged or missing ({error}); build the index again") from error
+        if writable or os.access(folder, os.W_OK):
+            connection = connect(file, "rw")
+            connection.execute(f"PRAGMA query_only = {0 if writable else 1}")
+        else:
+            connection = connect(file, "ro", immutable=True)
+        if connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() is None:
+            raise FileError(f"'{file}' is damaged; remove the folder and build the index again")
         return cls(connection)
 
     def close(self) -> None:
@@ -329,13 +328,6 @@ class Catalog:
             yield from self._db.execute(
                 sql.replace("(?)", f"({', '.join('?' * len(part))})"), [*before, *part]
             )
-
-
-def _connect(file: Path, mode: str, *, immutable: bool = False) -> sqlite3.Connection:
-    address = f"{file.absolute().as_uri()}?mode={mode}{'&immutable=1' if immutable else ''}"
-    connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
-    connection.execute("PRAGMA synchronous = NORMAL")
-    return connection
 
 
 def _parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from lookalike.data.readers.files import is_system_file
-from lookalike.errors import FileError
+from lookalike.errors import FileError, first_line
 from lookalike.utils.cache_dir import cache_folder
 from lookalike.utils.cached_folder import make_folder
 
@@ -111,7 +111,7 @@ def _extract(archive: Path, target: Path, budget: _Budget, *, depth: int) -> Non
         if isinstance(error, FileError):
             raise
         raise FileError(
-            f"{archive}: damaged, encrypted or not an archive ({error}); fetch it again"
+            f"{archive}: damaged, encrypted or not an archive ({first_line(error)}); fetch it again"
         ) from error
     except FileError:
         raise
@@ -155,11 +155,21 @@ def _members(archive: Path) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
             yield ((_name(info), bundle.open(info)) for info in bundle.infolist() if not info.is_dir())
     else:
         with tarfile.open(archive) as tar:
-            yield (
-                (info.name, stream)
-                for info in tar
-                if info.isreg() and (stream := tar.extractfile(info)) is not None
-            )
+            yield _tar_members(tar)
+
+
+def _tar_members(tar: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
+    """As above. `tarfile` takes a damaged header for the end; what follows the true one is zeros, and is read so that
+    the checksum of a compressed file is compared."""
+    for info in tar:
+        if info.isreg() and (stream := tar.extractfile(info)) is not None:
+            yield info.name, stream
+    rest = tar.fileobj
+    assert rest is not None
+    rest.seek(tar.offset)
+    while block := rest.read(1 << 20):
+        if block.strip(b"\0"):
+            raise tarfile.ReadError("a header in the middle is damaged")
 
 
 def _name(info: zipfile.ZipInfo) -> str:
