@@ -2,7 +2,6 @@
 
 import sys
 import types
-from importlib.machinery import ModuleSpec
 
 import numpy as np
 import pytest

@@ -8,7 +8,6 @@ import contextlib
 import io
 import os
 import re
-import sqlite3
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -144,11 +143,6 @@ def _known_failure(error: Exception) -> str | None:
         return f"out of memory ({first_line(error)}); use a smaller batch.size or data.image_size"
     if type(error).__name__ == "SafetensorError":
         return f"cannot read or write a safetensors file ({first_line(error)}); free space or save it again"
-    if isinstance(error, sqlite3.Error):
-        return (
-            f"cannot read or write the catalog of an index ({first_line(error)}); free space and check the "
-            "permissions of its folder, then give the same command again"
-        )
     if "Too many open files" in str(error):
         return "too many open files; raise the limit (ulimit -n) or set data.workers=0"
     return None

@@ -114,6 +114,12 @@ class ImageLoader:
         except RuntimeError as error:
             raise _explained(error) from error
 
+    def close(self) -> None:
+        """Ends the worker processes; the next pass starts new ones."""
+        if self._loader is not None and self._loader._iterator is not None:
+            self._loader._iterator._shutdown_workers()  # type: ignore[attr-defined]
+            self._loader._iterator = None
+
     def _in_this_process(self, rows: Iterable[Sequence[int]]) -> Iterator[tuple[Tensor, Tensor]]:
         """Photos by all threads, small images one by one, since opening one mostly holds Python's lock. The first
         image of a batch decides."""

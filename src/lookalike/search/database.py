@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 """The SQLite database of an index: its tables, and how it is opened and asked."""
 
 import sqlite3
@@ -41,3 +42,95 @@ def parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
 def first_column(rows: Iterable[tuple[Any, ...]]) -> Ints:
     """The first value of each row."""
     return np.fromiter((row[0] for row in rows), np.int64)
+=======
+"""An SQLite connection whose errors are one line with the file and what to do."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from lookalike.errors import FileError, first_line
+
+
+def connect(file: Path, mode: str, *, immutable: bool = False) -> sqlite3.Connection:
+    """Opens a database; `mode` is ro, rw or rwc. Threads may share it, one at a time."""
+    address = f"{file.absolute().as_uri()}?mode={mode}{'&immutable=1' if immutable else ''}"
+    with explained(file):
+        connection = sqlite3.connect(
+            address, uri=True, isolation_level=None, timeout=30, check_same_thread=False, factory=_Connection
+        )
+        connection.file = file
+        connection.execute("PRAGMA synchronous = NORMAL")
+    return connection
+
+
+@contextmanager
+def explained(file: Path) -> Iterator[None]:
+    """Around calls of the database.
+
+    Raises:
+        FileError: the disk is full, another process holds the file for long, or it is damaged.
+    """
+    try:
+        yield
+    except sqlite3.IntegrityError:
+        raise
+    except sqlite3.DatabaseError as error:
+        text = first_line(error)
+        if "locked" in text:
+            remedy = "another process is changing the index; try again later"
+        elif "full" in text or "I/O" in text or "readonly" in text or "read-only" in text:
+            remedy = "free space and check the permissions of its folder, then give the same command again"
+        else:
+            remedy = "it is damaged or missing; remove the folder and build the index again"
+        raise FileError(f"cannot read or write '{file}': {text}; {remedy}") from error
+
+
+class _Cursor(sqlite3.Cursor):
+    connection: "_Connection"
+
+    def execute(self, *arguments: Any) -> Self:
+        with explained(self.connection.file):
+            super().execute(*arguments)
+        return self
+
+    def executemany(self, *arguments: Any) -> Self:
+        with explained(self.connection.file):
+            super().executemany(*arguments)
+        return self
+
+    def executescript(self, *arguments: Any) -> Self:
+        with explained(self.connection.file):
+            super().executescript(*arguments)
+        return self
+
+    def fetchone(self) -> Any:
+        with explained(self.connection.file):
+            return super().fetchone()
+
+    def fetchall(self) -> list[Any]:
+        with explained(self.connection.file):
+            return super().fetchall()
+
+    def __next__(self) -> Any:
+        with explained(self.connection.file):
+            return super().__next__()
+
+
+class _Connection(sqlite3.Connection):
+    file: Path
+
+    def cursor(self, *_: Any) -> _Cursor:  # type: ignore[override]
+        return super().cursor(_Cursor)
+
+    def execute(self, *arguments: Any) -> _Cursor:
+        return self.cursor().execute(*arguments)
+
+    def executemany(self, *arguments: Any) -> _Cursor:
+        return self.cursor().executemany(*arguments)
+
+    def executescript(self, *arguments: Any) -> _Cursor:
+        return self.cursor().executescript(*arguments)
+>>>>>>> robust

@@ -16,8 +16,12 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from lookalike.data.readers.files import is_system_file
+<<<<<<< HEAD
 from lookalike.data.readers.zip_names import name_decoder
 from lookalike.errors import FileError
+=======
+from lookalike.errors import FileError, first_line
+>>>>>>> robust
 from lookalike.utils.cache_dir import cache_folder
 from lookalike.utils.cached_folder import make_folder
 
@@ -123,7 +127,7 @@ def _extract(archive: Path, target: Path, budget: _Budget, *, depth: int) -> lis
         if isinstance(error, FileError):
             raise
         raise FileError(
-            f"{archive}: damaged, encrypted or not an archive ({error}); fetch it again"
+            f"{archive}: damaged, encrypted or not an archive ({first_line(error)}); fetch it again"
         ) from error
     except FileError:
         raise
@@ -176,11 +180,21 @@ def _members(archive: Path, notes: list[str]) -> Iterator[Iterator[tuple[str, IO
             yield ((name_of(info), bundle.open(info)) for info in files)
     else:
         with tarfile.open(archive) as tar:
-            yield (
-                (info.name, stream)
-                for info in tar
-                if info.isreg() and (stream := tar.extractfile(info)) is not None
-            )
+            yield _tar_members(tar)
+
+
+def _tar_members(tar: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
+    """As above. `tarfile` takes a damaged header for the end; what follows the true one is zeros, and is read so that
+    the checksum of a compressed file is compared."""
+    for info in tar:
+        if info.isreg() and (stream := tar.extractfile(info)) is not None:
+            yield info.name, stream
+    rest = tar.fileobj
+    assert rest is not None
+    rest.seek(tar.offset)
+    while block := rest.read(1 << 20):
+        if block.strip(b"\0"):
+            raise tarfile.ReadError("a header in the middle is damaged")
 
 
 def _inside(archive: Path, name: str) -> PurePosixPath:
