@@ -40,7 +40,7 @@ ONLY_IN = {
     "matplotlib": {"reporting", "data.glyphs", "studies.figure"},
     "sklearn": {"evaluation", "losses"},
     "faiss": {"evaluation.clustering", "search.engines.faiss"},
-    "sqlite3": {"search.catalog", "search.database", "data.image_facts", "cli"},
+    "sqlite3": {"search.database", "search.catalog", "data.image_facts"},
     "psycopg": {"search.engines.pgvector"},
     "pymilvus": {"search.engines.milvus"},
     "fastapi": {"serve"},

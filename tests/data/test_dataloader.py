@@ -137,7 +137,7 @@ def test_decoding_processes_are_one_less_than_cores(cores, workers, monkeypatch)
 
 
 def test_closed_workers_are_gone_and_the_next_pass_starts_new_ones(table):
-    loader = ImageLoader(ImageDataset(table, eval_transform(SIZE)), 1)
+    loader = ImageLoader(ImageDataset(table, EvalTransform(SIZE)), 1)
     (first,) = (images for images, _ in loader.batches([[0, 1]]))
     (worker,) = loader._loader._iterator._workers
     loader.close()

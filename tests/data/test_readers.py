@@ -252,11 +252,7 @@ class TestArchive:
             with pytest.raises(FileError, match="would be written outside"):
                 read(tmp_path / archive)
         assert not list(tmp_path.rglob("evil.jpg"))
-<<<<<<< HEAD
         assert not [entry for entry in cache.glob("archives/*") if entry.suffix != ".lock"]
-=======
-        assert not [file for file in cache.glob("archives/*") if file.suffix != ".lock"]
->>>>>>> robust
 
     def test_links_in_archives_are_left_out(self, photos, tmp_path):
         with tarfile.open(tmp_path / "x.tar", "w") as tar:
@@ -272,11 +268,7 @@ class TestArchive:
             (tmp_path / name).write_bytes(content)
             with pytest.raises(FileError, match=f"{name}: damaged, encrypted or not an archive"):
                 read(tmp_path / name)
-<<<<<<< HEAD
         assert not [entry for entry in cache.glob("archives/*") if entry.suffix != ".lock"]
-=======
-        assert not [file for file in cache.glob("archives/*") if file.suffix != ".lock"]
->>>>>>> robust
 
 
 def test_an_unknown_name_lists_the_near_miss(tmp_path):

@@ -16,11 +16,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.errors import FileError
-<<<<<<< HEAD
 from lookalike.search.database import SCHEMA, connect, first_column, parts
-=======
-from lookalike.search.database import connect
->>>>>>> robust
 from lookalike.search.engines.base import Ints
 from lookalike.search.files import IndexedFile, StoredFile, to_stored, to_text
 from lookalike.search.where import Column, Kind, Where, parse_where
@@ -52,17 +48,6 @@ class Catalog:
             FileError: none there, or a damaged one.
         """
         file = folder / CATALOG
-<<<<<<< HEAD
-        try:
-            if writable or os.access(folder, os.W_OK):
-                connection = connect(file, "rw")
-                connection.execute(f"PRAGMA query_only = {0 if writable else 1}")
-            else:
-                connection = connect(file, "ro", immutable=True)
-            connection.execute("SELECT value FROM meta").fetchone()
-        except sqlite3.Error as error:
-            raise FileError(f"'{file}' is damaged or missing ({error}); build the index again") from error
-=======
         if writable or os.access(folder, os.W_OK):
             connection = connect(file, "rw")
             connection.execute(f"PRAGMA query_only = {0 if writable else 1}")
@@ -70,7 +55,6 @@ class Catalog:
             connection = connect(file, "ro", immutable=True)
         if connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() is None:
             raise FileError(f"'{file}' is damaged; remove the folder and build the index again")
->>>>>>> robust
         return cls(connection)
 
     def close(self) -> None:
@@ -289,28 +273,3 @@ class Catalog:
             yield from self._db.execute(
                 sql.replace("(?)", f"({', '.join('?' * len(part))})"), [*before, *part]
             )
-<<<<<<< HEAD
-=======
-
-
-def _parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(values), _AT_ONCE):
-        yield values[start : start + _AT_ONCE]
-
-
-def _ints(rows: Iterable[tuple[Any, ...]]) -> Ints:
-    return np.fromiter((row[0] for row in rows), np.int64)
-
-
-def _stored(path: str) -> str | bytes:
-    """A path or label as SQLite takes it: names that are not UTF-8 are kept as bytes."""
-    try:
-        path.encode("utf-8")
-    except UnicodeEncodeError:
-        return os.fsencode(path)
-    return path
-
-
-def _text(stored: str | bytes) -> str:
-    return stored if isinstance(stored, str) else os.fsdecode(stored)
->>>>>>> robust

@@ -16,12 +16,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from lookalike.data.readers.files import is_system_file
-<<<<<<< HEAD
 from lookalike.data.readers.zip_names import name_decoder
-from lookalike.errors import FileError
-=======
 from lookalike.errors import FileError, first_line
->>>>>>> robust
 from lookalike.utils.cache_dir import cache_folder
 from lookalike.utils.cached_folder import make_folder
 
