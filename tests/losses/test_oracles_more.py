@@ -22,18 +22,15 @@ BASES = {
         "name": "proxy_anchor", "settings": {"scale": s["alpha"], "margin": s["delta"]},
     },
 }  # fmt: skip
-<<<<<<< HEAD
 RECORDS = [
     record
     for record in ORACLES["losses"]
     if record["loss"] in {*BASES, "pfml"} and record["settings"].get("proxies_normalised", True)
-=======
-RECORDS = [record for record in ORACLES["losses"] if record["loss"] in {*BASES, "pfml"}]
+]
 OF_BATCHES = [
     record
     for record in ORACLES["losses"]
     if record["loss"] in ("divide_and_conquer_margin", "hierarchical_triplet")
->>>>>>> 920ee35 (Divide and Conquer and HTL are losses that plan their batches)
 ]
 
 pytestmark = pytest.mark.skipif(not FILE.is_file(), reason=f"reference values are absent: no file {FILE}")

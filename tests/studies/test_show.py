@@ -51,7 +51,7 @@ def test_settings_that_a_row_takes_away_are_differences_too():
 
 def test_json_has_complete_experiments():
     by_name = {row["row"]: row for row in study_tree(find_study("hpl/table2"))["rows"]}
-    assert by_name["htl_star"]["experiment"] is None
+    assert by_name["mic_star"]["experiment"] is None
     assert by_name["hpl-nca"]["experiment"]["loss"]["coarse"] == [500]
     assert by_name["hpl-nca"]["published"]["recall_at_1"]["text"] == "80.1"
     assert by_name["hpl-nca"]["protocol"] == "papers"

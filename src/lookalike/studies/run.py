@@ -16,7 +16,7 @@ from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
 from lookalike.errors import LookalikeError
 from lookalike.studies.adapt import Adaptation
-from lookalike.studies.datasets import Images
+from lookalike.studies.datasets import Images, other_groups
 from lookalike.studies.metric_keys import COSTS, split_key
 from lookalike.studies.protocols import PROTOCOLS, Busy, Task
 from lookalike.studies.protocols.search_spaces import search_space
@@ -61,6 +61,7 @@ class Planned:
     metrics: tuple[str, ...]
     show_retrievals: bool
     trials: int
+    other_groups: str
 
     @property
     def label(self) -> str:
@@ -85,6 +86,7 @@ class Done:
     elsewhere: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
     out_of_time: bool = False
 
 
@@ -100,8 +102,11 @@ def run_study(study: Study, options: Options) -> Done:
     options.out.mkdir(parents=True, exist_ok=True)
     done = Done("", options.out)
     planned = _planned(study, rows, options, done)
+    done.notes = {one.row.name: one.other_groups for one in planned if one.other_groups}
     done.conditions = _conditions(planned, options)
     done.folder = table_folder(options.out, study, done.conditions)
+    for name, note in done.notes.items():
+        options.progress.say(f"note: {name}: {note}")
     began = time.monotonic()
     for one in planned:
         if options.budget_seconds is not None and time.monotonic() - began > options.budget_seconds:
@@ -180,6 +185,7 @@ def _plan(
         metrics=wanted_metrics(study, row.dataset),
         show_retrievals=study.figure is not None and study.figure.kind == "retrievals",
         trials=trials,
+        other_groups=other_groups(row, table),
     )
 
 
@@ -233,7 +239,7 @@ def _result(
 ) -> Result:
     recipe = one.row.recipe
     assert recipe is not None
-    comparable = options.adaptation.comparable and one.table.name == one.row.dataset
+    comparable = options.adaptation.comparable and one.table.name == one.row.dataset and not one.other_groups
     return Result(
         study=study.id,
         row=one.row.name,

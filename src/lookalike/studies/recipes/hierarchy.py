@@ -1,4 +1,4 @@
-"""How HPL's systems were trained: by its supplement's two protocols, since no code is public."""
+"""How HPL's systems were trained, by its supplement's two protocols since no code is public, and two rivals."""
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import (
@@ -9,7 +9,8 @@ from lookalike.config.schema import (
     ModelSettings,
     TrainSettings,
 )
-from lookalike.studies.recipes import BN_INCEPTION, PAPERS, RESNET50, network
+from lookalike.studies.recipes.base import BN_INCEPTION, PAPERS, RESNET50, SMALL, network
+from lookalike.studies.recipes.compared import multi_similarity
 from lookalike.studies.study import Recipe, combined
 
 NCA = LossSettings(name="proxy_nca", temperature=1.0, include_positive=False)
@@ -80,5 +81,71 @@ def hpl_folds(dataset: str, loss: LossSettings) -> Recipe:
         caveats=(
             "ours, after the protocol's own paper: BN-Inception, average pooling, 128 dimensions, frozen batch norm",
             "ours: 10 epochs without a better validation map_at_r end a training; at most 200",
+        ),
+    )
+
+
+def divide_and_conquer(dataset: str) -> Recipe:
+    """The README's command for Stanford Online Products, with 128 dimensions."""
+    return Recipe(
+        system="Divide and Conquer",
+        dataset=dataset,
+        experiment=combined(
+            PAPERS,
+            network(RESNET50),
+            Experiment(
+                data=DataSettings(image_size=224, resize=256),
+                model=ModelSettings(pooling="average", embedding_dim=128),
+                loss=LossSettings(
+                    name="divide_and_conquer", learners=4 if dataset in SMALL else 8, unit_slices=True
+                ),
+                batch=BatchSettings(sampler="balanced", classes=20, per_class=4, size=80),
+                train=TrainSettings(
+                    epochs=200,
+                    patience=200,
+                    optimizer="adam",
+                    lr=1e-5,
+                    head_lr=1e-5,
+                    proxy_lr=1e-5,
+                    weight_decay=1e-4,
+                    batch_norm="frozen",
+                ),
+            ),
+        ),
+        protocol="papers",
+        source="released code and its README",
+        caveats=(
+            "slices train alone for 80 epochs and clusters meet apart for 190, as the README's command says; the "
+            "paper is said to describe the last step only",
+            "the paper's own results need negatives drawn by distance (loss.base=margin), say its authors; the code's "
+            "are the nearest ones",
+            "the code compares test embeddings whose slices are of unit length, here the whole vector is",
+            "not as in the code: no dropout of 0.01 after pooling, the linear layer starts as one, a batch holds no "
+            "image twice, and clusters keep their numbers, which the code confuses in longer cycles",
+        ),
+    )
+
+
+WHOLE = LossSettings(name="nearest_margin")
+"""The loss of Divide and Conquer's learners, on the whole embedding and all images."""
+
+
+def hierarchical_triplet(dataset: str) -> Recipe:
+    """HTL in the recipe of Multi-Similarity."""
+    base = multi_similarity(dataset)
+    loss = LossSettings(name="hierarchical_triplet", neighborhood=4)
+    return Recipe(
+        system="HTL",
+        dataset=dataset,
+        experiment=combined(
+            base.experiment, Experiment(loss=loss, model=ModelSettings(pooling="average", start="random"))
+        ),
+        protocol="papers",
+        source="ours but for the loss: the training settings are Multi-Similarity's",
+        caveats=(
+            "formulas and beta are from restatements of the paper that agree",
+            "ours: 16 levels, a new tree each epoch, merges by average distance, 4 neighborhoods of 4 classes with 5 "
+            "images each",
+            "the paper starts from a network trained with plain triplets; here training starts with the tree",
         ),
     )

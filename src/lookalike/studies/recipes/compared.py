@@ -1,7 +1,4 @@
-"""How the systems that the four papers compare themselves with were trained, as far as public sources say.
-
-Tags in comments as in `recipes`.
-"""
+"""How the systems that the four papers compare themselves with were trained, as far as public sources say."""
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import (
@@ -13,13 +10,8 @@ from lookalike.config.schema import (
     ScheduleSettings,
     TrainSettings,
 )
-from lookalike.studies.recipes import BN_INCEPTION, PAPERS, RESNET50, SMALL, network
+from lookalike.studies.recipes.base import BN_INCEPTION, PAPERS, RESNET50, SMALL, network
 from lookalike.studies.study import Recipe, combined
-
-
-def dimension(size: int) -> Experiment:
-    """The change to embeddings of `size` dimensions."""
-    return Experiment(model=ModelSettings(embedding_dim=size))
 
 
 def soft_triple(dataset: str) -> Recipe:
