@@ -50,7 +50,7 @@ def _potential_field() -> Study:
         rows=tuple(
             Row(name=row.group, recipe=recipes.potential_field(row.group), printed=row) for row in table.rows
         ),
-        note="claims the formula only",
+        note="only the formula is claimed to be the paper's",
     )
 
 

@@ -43,7 +43,7 @@ def soft_triple(dataset: str) -> Recipe:
             ),
         ),
         protocol="papers",
-        source="README",
+        source="README of the released code",
         caveats=()
         if dataset == "cars196"
         else ("ours: the README gives Cars196 only; the same settings here",),
@@ -159,7 +159,7 @@ def margin(dataset: str) -> Recipe:
         ),
         protocol="papers",
         source="Roth et al., Revisiting Training Strategies (2020)",
-        caveats=("not the margin paper's own settings, which no public source of ours gives",),
+        caveats=("not the margin paper's own settings, which no source that was read gives",),
     )
 
 

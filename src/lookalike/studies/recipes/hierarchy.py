@@ -80,6 +80,9 @@ def hpl_folds(dataset: str, loss: LossSettings) -> Recipe:
         source="supplement: RMSprop, 1e-6, batches of 128, until validation stops rising, 50 trials (10 on SOP)",
         caveats=(
             "ours, after the protocol's own paper: BN-Inception, average pooling, 128 dimensions, frozen batch norm",
+            "searched: rate of the proxies, number of groups, iterations between clusterings, scale and margin (or "
+            "temperature) of each level; the ranges are ours where the protocol's own paper has none",
+            "ours: proxies start at class means; Proxy-NCA is the 2017 paper's (own proxy left out)",
             "ours: 10 epochs without a better validation map_at_r end a training; at most 200",
         ),
     )
