@@ -86,12 +86,13 @@ def norm_softmax(dataset: str) -> Recipe:
         source="released code",
         caveats=(
             "images are squeezed to 256 x 256 and cropped in the code; here resized crops of half and more",
+            "with 512 dimensions there is a linear layer, which has a bias here and none in the code",
         ),
     )
 
 
 NORM_SOFTMAX_512 = Experiment(model=ModelSettings(embedding_dim=512, start="random"))
-"""NormSoftmax with a linear layer, which has a bias here and none in the code."""
+"""NormSoftmax with a linear layer."""
 
 
 def multi_similarity(dataset: str) -> Recipe:
