@@ -243,3 +243,12 @@ def test_groups_of_another_number_are_noted_and_not_comparable(groups, expected,
     assert re.match(expected, done.notes.get("hpl-nca-given-48", ""))
     assert len(done.notes) == bool(expected)
     assert [result.comparable for result in of(out, study)] == [True, not expected]
+
+
+def test_a_search_of_other_length_is_named_in_the_conditions(tmp_path, squares, counted):
+    study, rows = find_study("hpl/protocol2"), ("cars196-hpl-pa",)
+    for trials, words in ((None, False), (50, False), (2, True)):
+        done = run_study(study, options(tmp_path, squares, rows=rows, trials=trials))
+        assert ("2 trials" in done.conditions) is words
+    plain = run_study(ABLATION, options(tmp_path, squares, rows=("full",), trials=2))
+    assert "trials" not in plain.conditions

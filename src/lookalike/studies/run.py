@@ -64,6 +64,12 @@ class Planned:
     other_groups: str
 
     @property
+    def other_search(self) -> bool:
+        """Whether a search tries another number of settings than the row's recipe says."""
+        assert self.row.recipe is not None
+        return self.protocol == "folds" and self.trials != self.row.recipe.trials
+
+    @property
     def label(self) -> str:
         """For people."""
         return f"{self.row.name}, seed {self.experiment.seed}"
@@ -141,6 +147,7 @@ def _conditions(planned: list[Planned], options: Options) -> str:
     parts = [
         "" if own else "+".join(names),
         "" if same else f"protocol {protocol}",
+        f"{options.trials} trials" if any(one.other_search for one in planned) else "",
         options.adaptation.describe(),
     ]
     return ", ".join(part for part in parts if part) or AS_PUBLISHED
@@ -248,7 +255,7 @@ def _result(
         conditions=done.conditions,
         dataset=one.table.name,
         protocol=one.protocol,
-        comparable=comparable and one.protocol == recipe.protocol and one.trials == recipe.trials,
+        comparable=comparable and one.protocol == recipe.protocol and not one.other_search,
         score=score,
         error=error,
     )
