@@ -14,9 +14,10 @@ from lookalike.errors import FileError, UnknownNameError
 from lookalike.studies import find_study
 from lookalike.studies.adapt import Adaptation
 from lookalike.studies.datasets import Images
+from lookalike.studies.plan import Options, wanted_metrics
 from lookalike.studies.protocols import PROTOCOLS, Protocol, Score
 from lookalike.studies.results import AS_PUBLISHED, RESULTS, append_result, folder_name, load_results
-from lookalike.studies.run import Options, run_study, wanted_metrics
+from lookalike.studies.run import run_study
 
 ABLATION = find_study("proxynca_pp/table7")
 TINY = ("model.weights=none", "model.embedding_dim=16", "train.epochs=2")
