@@ -1,7 +1,13 @@
 """What recipes start from: what all the papers do, and their two networks."""
 
 from lookalike.config.experiment import Experiment
-from lookalike.config.schema import CompatSettings, DataSettings, ModelSettings, ScheduleSettings, TrainSettings
+from lookalike.config.schema import (
+    CompatSettings,
+    DataSettings,
+    ModelSettings,
+    ScheduleSettings,
+    TrainSettings,
+)
 
 SMALL = ("cub200", "cars196")
 RESNET50 = ModelSettings(backbone="resnet50.tv_in1k", weights="hub")
