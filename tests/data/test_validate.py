@@ -114,7 +114,7 @@ def test_odd_images_are_counted_by_kind(tmp_path):
     assert kinds["blank"] == ["a/white.png"]
     assert kinds["dark"] == ["b/dark.png"]
     assert kinds["tiny"] == ["b/text.png", "b/tiny.png"]
-    assert kinds["gray_12_bits"] == ["b/scan.png"]
+    assert kinds["range_12_bits"] == ["b/scan.png"]
     assert kinds["damaged_metadata"] == ["b/text.png"]
     assert report.formats == {"PNG": 5, "JPEG": 2}
     assert report.reasons == {"a/white.png": "blank: one plain color"}

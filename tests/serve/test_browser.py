@@ -32,7 +32,7 @@ FILE = """([text, name]) => {
 @pytest.fixture(scope="module")
 def browser():
     with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        made = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=MILLISECONDS)
         yield made
         made.close()
 

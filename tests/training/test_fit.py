@@ -169,12 +169,6 @@ def test_the_network_of_a_run_that_continues_is_the_earlier_ones_in_its_experime
     assert not (tmp_path / "third").exists()
 
 
-def test_going_on_with_another_split_is_refused(squares, tmp_path):
-    fit(squares, tmp_path / "first", toy("frozen"))
-    with pytest.raises(FileError, match="mix training and test classes"):
-        fit(squares, tmp_path / "second", toy("frozen", "seed=1"), start_from=tmp_path / "first")
-
-
 def test_resuming_with_other_data_is_refused(squares, tmp_path):
     fit(squares, tmp_path / "run", toy("frozen"))
     with pytest.raises(FileError, match="other data"):

@@ -174,6 +174,13 @@ def split(
         int | None,
         typer.Option(help="Chooses the classes, the same on every machine. Default: as `train` does."),
     ] = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            help="Of --out: classes (label,split), or oml: the CSV of Open Metric Learning, a row per image, in which "
+            "the test classes are its validation."
+        ),
+    ] = "classes",
     source: Annotated[
         str | None,
         typer.Option(
@@ -188,7 +195,11 @@ def split(
     """Show which classes train, validate and test in `lookalike train`, with a digest that identifies the split."""
     from lookalike.config.experiment import Experiment
     from lookalike.data.read import read
+    from lookalike.data.readers.oml import write_oml
     from lookalike.data.readers.split_files import write_split_file
+    from lookalike.utils.validation import check_choice
+
+    check_choice("format", format, ("classes", "oml"))
 
     given = {
         "data.test_fraction": test_fraction,
@@ -203,7 +214,9 @@ def split(
     print_notes(table.notes)
     split = experiment.split(table)
     tables = {"train": split.train, "validation": split.validation, "test": split.test}
-    if out is not None:
+    if out is not None and format == "oml":
+        write_oml(out, split)
+    elif out is not None:
         write_split_file(out, tables)
     counts: dict[str, Any] = {n: {"images": len(t), "classes": t.num_classes} for n, t in tables.items()}
     if json:

@@ -12,6 +12,9 @@ EXTRAS = {
     "pillow_heif": ("heif", "HEIC images"),
     "onnxscript": ("onnx", "export to ONNX"),
     "optuna": ("tune", "hyper-parameter search"),
+    "tensorboard": ("tensorboard", "train --log-to tensorboard"),
+    "wandb": ("wandb", "train --log-to wandb"),
+    "umap": ("umap", "a map by UMAP in the report, else by PCA"),
 }
 """A package of each extra of pyproject.toml, the extra, and what it is for."""
 

@@ -12,6 +12,8 @@ from lookalike.cli.common import (
     OnBadFile,
     Quiet,
     RunArgument,
+    Runtime,
+    encoder_device,
     make_progress,
 )
 
@@ -40,6 +42,7 @@ def index(
     ignore_label: IgnoreLabel = None,
     on_bad_file: OnBadFile = "skip",
     device: Device = "auto",
+    runtime: Runtime = "torch",
     quiet: Quiet = False,
 ) -> None:
     """Add IMAGES to an index, embedded with the run's model; known images are not embedded again.
@@ -67,7 +70,7 @@ def index(
             prune=prune,
             ignore_labels=ignore_label or (),
             on_bad_file=on_bad_file,
-            device=device,
+            device=encoder_device(device, runtime),
             progress=progress,
         )
     )

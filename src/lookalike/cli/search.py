@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import Device
+from lookalike.cli.common import Device, Runtime, encoder_device
 
 Index = Annotated[Path, typer.Argument(help="An index folder, as `lookalike index` leaves it.")]
 Images = Annotated[
@@ -20,7 +20,11 @@ Where = Annotated[
 ]
 Threshold = Annotated[
     float | None,
-    typer.Option(help="Similarity from which on a hit is of the query's class; default: the index's own."),
+    typer.Option(
+        min=-1,
+        max=1,
+        help="Similarity from which on a hit is of the query's class; default: the index's own.",
+    ),
 ]
 HideUnknown = Annotated[
     bool, typer.Option("--hide-unknown", help="Leave hits below the threshold out instead of marking them.")
@@ -46,6 +50,7 @@ def search(
     sample: Sample = 0,
     html: Html = None,
     device: Device = "auto",
+    runtime: Runtime = "torch",
     json: JsonLines = False,
 ) -> None:
     """Find the K images of the index most similar to each IMAGE, most similar first.
@@ -59,7 +64,9 @@ def search(
     options = SearchOptions(
         k=k, where=where, threshold=threshold, hide_unknown=hide_unknown, collapse=collapse
     )
-    found = search_images(index, _files(images or []), options, sample=sample, device=device)
+    found = search_images(
+        index, _files(images or []), options, sample=sample, device=encoder_device(device, runtime)
+    )
     if html is not None:
         from lookalike.reporting.hits_page import write_hits
 

@@ -6,7 +6,7 @@ resolved experiment, complete: running it again on the same data gives the same 
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ VERSION = 2
 
 MODE_DEFAULTS: dict[str, dict[str, Any]] = {
     "frozen": {"epochs": 30, "warmup_epochs": 0, "lr": 1e-4, "head_lr": 3e-3, "proxy_lr": 3e-2},
-    "partial": {"epochs": 6, "warmup_epochs": 0, "lr": 1e-3, "head_lr": 1e-3, "proxy_lr": 3e-2},
+    "partial": {"epochs": 4, "warmup_epochs": 0, "lr": 1e-3, "head_lr": 1e-3, "proxy_lr": 3e-2},
     "finetune": {"epochs": 20, "warmup_epochs": 1, "lr": 1e-4, "head_lr": 1e-4, "proxy_lr": 1e-2},
 }
 """What a None in `train` becomes, by mode; chosen on validation classes."""
@@ -114,14 +114,18 @@ class Experiment(Settings):
                 tree[part][name] = kept
         return _parse(tree, "the settings")
 
-    def split(self, table: LabeledImages) -> Split:
-        """Train, validation and test classes of `table`, by the seed and the data settings."""
+    def split(
+        self, table: LabeledImages, *, not_test: Collection[str] = (), not_validation: Collection[str] = ()
+    ) -> Split:
+        """Train, validation and test classes of `table`, by the seed and the data settings; see `three_way_split`."""
         return three_way_split(
             table,
             test_fraction=self.data.test_fraction,
             validation_fraction=self.data.validation_fraction,
             seed=self.seed,
             source=self.data.split,
+            not_test=not_test,
+            not_validation=not_validation,
         )
 
     def check(self, accelerator: str | None = None) -> "Experiment":

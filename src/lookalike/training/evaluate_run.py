@@ -17,8 +17,8 @@ from lookalike.embedding import embed
 from lookalike.errors import DataError
 from lookalike.evaluation import RetrievalResult, evaluate
 from lookalike.models.checkpoint import load_model
-from lookalike.training.data_facts import own_split
 from lookalike.training.run_dir import RunDir
+from lookalike.training.start_from import own_split
 from lookalike.utils.device import pick_device
 from lookalike.utils.progress import Progress
 
