@@ -1,4 +1,4 @@
-"""Whether decoding keeps up with the network: images a second of each alone, and of both together.
+"""Whether decoding keeps up with the network: images per second of each alone, and of both together.
 
     python -m benchmarks.loader DATA [--threads N] [--workers W] [--size 112] [--images 1440] [--short]
 
@@ -80,7 +80,7 @@ def photos(table: LabeledImages, folder: Path) -> LabeledImages:
 
 
 def report(name: str, images: int, seconds: Seconds, floor: Seconds | None = None) -> None:
-    """One line: images a second by both clocks, and the shares of the floor's."""
+    """One line: images per second by both clocks, and the shares of the floor's."""
     wall, cpu = images / seconds
     shares = "" if floor is None else "{:8.0%} {:8.0%}".format(*(floor / seconds))
     print(f"  {name:44} {wall:8,.0f} {cpu:8,.0f} {shares}", flush=True)
@@ -269,7 +269,7 @@ def main() -> None:
     spread = np.linspace(0, len(whole) - 1, min(options.images, len(whole))).astype(int)
     table = whole.rows(spread)
     workers = "workers as by default" if options.workers is None else f"{options.workers} workers"
-    print(f"{options.size} px, {options.threads} threads, {workers}; images a second")
+    print(f"{options.size} px, {options.threads} threads, {workers}; images per second")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LOOKALIKE_CACHE"] = str(Path(folder) / "cache")
         few = table.rows(range(0, len(table), max(1, len(table) // 360)))

@@ -67,6 +67,13 @@ def test_the_laws_find_what_they_forbid(tmp_path):
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_durations_are_of_a_clock_that_never_goes_back(file):
+    """`time.time()` follows the wall clock, which is set now and then."""
+    wall = [node.lineno for node, _, _ in calls(file) if ast.unparse(node.func) == "time.time"]
+    assert wall == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
 def test_tensors_and_text_are_written_whole_or_not_at_all(file):
     """By `utils.tensor_file.save_tensors` and `utils.io.write_text`; nothing else calls what they call."""
     homes = {"save_file": "utils/tensor_file.py", "write_atomically.write_text": "utils/io.py"}

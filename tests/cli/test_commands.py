@@ -1,4 +1,4 @@
-"""What the verbs print, write and refuse."""
+"""What the commands print, write and refuse."""
 
 import json
 import shutil
@@ -208,7 +208,7 @@ def test_a_broken_image_is_named(lookalike, desk, tmp_path, caplog):
     assert "2.png" in refused.err
 
 
-def test_stopping_by_hand_is_told_in_one_line(lookalike, monkeypatch):
+def test_stopping_with_ctrl_c_is_reported_in_one_line(lookalike, monkeypatch):
     def stop(*arguments, **settings):
         raise KeyboardInterrupt
 

@@ -22,7 +22,7 @@ def test_show_prints_what_differs_and_what_was_published(lookalike):
     }  # fmt: skip
 
 
-def test_run_goes_on_and_table_prints_what_there_is(lookalike, tmp_path):
+def test_run_continues_and_table_prints_what_there_is(lookalike, tmp_path):
     first = lookalike("study", "run", "proxynca_pp/table7", *TOY, "--rows=-scale", "--out", tmp_path)
     assert first.code == 0, first.err
     assert "Measured on photos (photos, protocol held_out, network test_resnet, mode frozen" in first.out

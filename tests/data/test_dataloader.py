@@ -134,3 +134,14 @@ def test_a_cpu_that_only_embeds_decodes_in_its_own_process(monkeypatch):
 def test_decoding_processes_are_one_less_than_cores(cores, workers, monkeypatch):
     monkeypatch.setattr("lookalike.data.dataloader.available_cpus", lambda: cores)
     assert decoding_workers(None) == workers
+
+
+def test_closed_workers_are_gone_and_the_next_pass_starts_new_ones(table):
+    loader = ImageLoader(ImageDataset(table, EvalTransform(SIZE)), 1)
+    (first,) = (images for images, _ in loader.batches([[0, 1]]))
+    (worker,) = loader._loader._iterator._workers
+    loader.close()
+    assert not worker.is_alive()
+    (again,) = (images for images, _ in loader.batches([[0, 1]]))
+    assert torch.equal(first, again)
+    loader.close()

@@ -8,8 +8,10 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 
+from lookalike.data.image_bytes import thumbnail_base64
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.data.image_io import image_size, open_image, thumbnail_base64, to_tensor
+from lookalike.data.image_io import image_size, open_image
+from lookalike.data.image_pixels import to_tensor
 from lookalike.data.readers.folder import read_class_folders
 from lookalike.data.transforms import EvalTransform, TrainTransform
 from lookalike.errors import DataError

@@ -107,7 +107,7 @@ def test_reduced_decoding_hardly_changes_what_the_network_sees(tmp_path):
     assert (whole.float() - reduced.float()).abs().mean() < 1
 
 
-def test_settings_that_cannot_be_meant():
+def test_invalid_settings_are_refused():
     with pytest.raises(ArgumentError, match="crop scale is"):
         TrainTransform(Preprocessing(), scale=(0.5, 0.2))
     with pytest.raises(ArgumentError, match="crop ratio is"):

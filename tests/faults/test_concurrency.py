@@ -1,21 +1,18 @@
 """Two commands at once: one waits or is told, and nothing is mixed."""
 
 import json
-import os
 import signal
 import time
 
-from benchmarks.faults.compare import differences
-from benchmarks.faults.compare import run_traces as traces
+from benchmarks.faults.compare import differences, run_traces
 
 from faults.conftest import SETTINGS
 
 
 def finish(started):
     """Exit codes and outputs of commands that run at the same time."""
-    for process, _ in started:
-        process.join()
-    return sorted((process.exitcode, printed.read_text()) for process, printed in started)
+    ended = [running.wait() for running in started]
+    return sorted((code, printed) for (code,), printed in ended)
 
 
 def test_two_trainings_into_one_directory_are_one_and_a_message(commands, photos):
@@ -31,21 +28,21 @@ def test_two_trainings_into_one_directory_are_one_and_a_message(commands, photos
 def test_two_resumes_at_once_give_the_uninterrupted_run(commands, photos):
     words = ["train", photos, "--quiet", *SETTINGS]
     assert commands.run(*words, "--out", "whole")[0] == 0
-    process, _ = commands.start(*words, "--out", "run")
+    running = commands.start(*words, "--out", "run")
     while not (commands.folder / "run" / "training_state" / "select.json").exists():
         time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
+    running.send(signal.SIGKILL)
+    running.wait()
     resume = ["train", photos, "--quiet", "--out", "run", "--resume"]
     for code, printed in finish([commands.start(*resume) for _ in range(2)]):
         assert code == 0 or "another process is training in 'run'" in printed
-    assert differences(traces(commands.folder / "whole"), traces(commands.folder / "run")) == []
+    assert differences(run_traces(commands.folder / "whole"), run_traces(commands.folder / "run")) == []
 
 
 def test_two_runs_that_fill_one_cache_entry_share_it(commands, photos):
     words = ["train", photos, "--quiet", *SETTINGS, "--set", "train.mode=partial"]
     done = finish([commands.start(*words, "--out", f"run{number}") for number in range(2)])
     assert [code for code, _ in done] == [0, 0]
-    assert differences(traces(commands.folder / "run0"), traces(commands.folder / "run1")) == []
+    assert differences(run_traces(commands.folder / "run0"), run_traces(commands.folder / "run1")) == []
     entries = {file.stem for file in (commands.folder / "cache" / "activations").glob("*.npy")}
     assert len(entries) == len(list((commands.folder / "cache" / "activations").glob("*.json")))

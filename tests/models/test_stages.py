@@ -28,7 +28,7 @@ def test_the_measured_number_of_frozen_stages_fits_the_network(name):
     costs = stage_costs(backbone, find_layout(backbone, 96), 96)
     frozen = BACKBONES[name].frozen_stages
     assert frozen in range(1, len(costs))
-    assert sum(cost.macs for cost in costs[frozen:]) < sum(cost.macs for cost in costs) / 2
+    assert sum(cost.macs for cost in costs[frozen:]) < 0.6 * sum(cost.macs for cost in costs)
     assert facts.channels in costs[-1].output
 
 

@@ -52,7 +52,7 @@ def test_a_schedule_scales_the_rates_of_both(trainable):
 
 
 @pytest.mark.parametrize("proxy_optimizer", ["same", "row_sparse_adamw", "row_sparse_adamw_small"])
-def test_a_state_goes_on_exactly(trainable, proxy_optimizer):
+def test_a_state_continues_exactly(trainable, proxy_optimizer):
     """Three steps, or two, saved, loaded into new optimizers, and one more."""
 
     def step(optimizers, loss):

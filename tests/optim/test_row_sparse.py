@@ -124,7 +124,7 @@ def test_any_block_size_gives_the_same(rows_at_a_time, monkeypatch):
     torch.testing.assert_close(run(make, steps, shape=as_sparse), whole, rtol=1e-14, atol=1e-14)
 
 
-def test_a_resumed_run_goes_on_as_if_never_stopped():
+def test_a_resumed_run_continues_as_if_never_stopped():
     steps = gradients(10, 0.5)
     whole = run(lambda params: RowSparseAdamW(params, lr=0.1), steps, shape=as_sparse)
     parameter = start()

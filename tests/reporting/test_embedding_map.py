@@ -2,7 +2,6 @@
 
 import sys
 import types
-from importlib.machinery import ModuleSpec
 
 import numpy as np
 import pytest
@@ -49,7 +48,7 @@ def test_umap_is_used_where_it_is_installed(squares, monkeypatch):
     monkeypatch.setitem(
         sys.modules,
         "umap",
-        types.SimpleNamespace(UMAP=UMAP, __spec__=ModuleSpec("umap", None, origin="umap")),
+        types.SimpleNamespace(UMAP=UMAP, __spec__=types.SimpleNamespace(origin="umap.py")),
     )
     unit = np.random.default_rng(0).normal(size=(64, 5)).astype(np.float32)
     assert draw_map(squares, unit, seed=3).method == "UMAP"

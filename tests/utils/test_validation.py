@@ -6,7 +6,7 @@ from lookalike.errors import MissingExtraError
 from lookalike.utils.validation import is_installed, optional_import
 
 
-def test_a_missing_package_and_a_missing_dependency_of_it_are_told_apart(tmp_path, monkeypatch):
+def test_a_missing_package_and_a_missing_dependency_of_it_are_distinguished(tmp_path, monkeypatch):
     (tmp_path / "installed_here.py").write_text("import not_installed_at_all.deep\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(

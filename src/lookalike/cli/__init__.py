@@ -7,7 +7,7 @@ line (what, where, what to do); 2: the command itself is wrong.
 import contextlib
 import io
 import os
-import sqlite3
+import re
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -94,7 +94,8 @@ def run(arguments: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names that the console cannot show are escaped
     try:
-        outcome = app(arguments, standalone_mode=False)
+        words = sys.argv[1:] if arguments is None else arguments
+        outcome = app(list(map(_expand_home, words)), standalone_mode=False)
         code = outcome if isinstance(outcome, int) else 0
         sys.stdout.flush()
     except LookalikeError as error:
@@ -114,6 +115,12 @@ def run(arguments: list[str] | None = None) -> int:
         print("stopped; resume a training run with --resume", file=sys.stderr)
         return 1
     return code
+
+
+def _expand_home(word: str) -> str:
+    """`~/x`, `--out=~/x` and `model.weights=~/x` with the home directory, which shells put in only for the first."""
+    name, path = re.fullmatch(r"([\w.-]+=)?(.*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
+    return (name or "") + os.path.expanduser(path) if path == "~" or path.startswith("~/") else word
 
 
 def _failed(message: str) -> int:
@@ -136,11 +143,6 @@ def _known_failure(error: Exception) -> str | None:
         return f"out of memory ({first_line(error)}); use a smaller batch.size or data.image_size"
     if type(error).__name__ == "SafetensorError":
         return f"cannot read or write a safetensors file ({first_line(error)}); free space or save it again"
-    if isinstance(error, sqlite3.Error):
-        return (
-            f"cannot read or write the catalog of an index ({first_line(error)}); free space and check the "
-            "permissions of its folder, then give the same command again"
-        )
     if "Too many open files" in str(error):
         return "too many open files; raise the limit (ulimit -n) or set data.workers=0"
     return None

@@ -1,4 +1,4 @@
-"""Options and output that several verbs share."""
+"""Options and output that several commands share."""
 
 import sys
 from collections.abc import Iterable

@@ -149,8 +149,8 @@ def _with_model(
 
     readable, _ = drop_unreadable(table)
     embedder, _ = load_model(model)
-    place = pick_device(device)
-    embeddings = embed(embedder.to(place), readable, device=place, progress=progress)
+    target = pick_device(device)
+    embeddings = embed(embedder.to(target), readable, device=target, progress=progress)
     return report.plus(label_findings(readable, judge_labels(embeddings.matrix, embeddings.labels)))
 
 

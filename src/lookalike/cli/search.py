@@ -13,14 +13,18 @@ Images = Annotated[
     list[Path] | None,
     typer.Argument(help="Image files, folders of images, or - for a list of files on standard input."),
 ]
-Sample = Annotated[int, typer.Option(min=0, help="Also ask with so many of the index's own images.")]
+Sample = Annotated[int, typer.Option(min=0, help="Also query with this many images sampled from the index.")]
 K = Annotated[int, typer.Option("-k", min=1, help="How many to show.")]
 Where = Annotated[
     str | None, typer.Option("--where", help='A filter, such as "year >= 2020 and label in (a, b)".')
 ]
 Threshold = Annotated[
     float | None,
-    typer.Option(help="Similarity from which on a hit is of the query's class; default: the index's own."),
+    typer.Option(
+        min=-1,
+        max=1,
+        help="Similarity from which on a hit is of the query's class; default: the index's own.",
+    ),
 ]
 HideUnknown = Annotated[
     bool, typer.Option("--hide-unknown", help="Leave hits below the threshold out instead of marking them.")

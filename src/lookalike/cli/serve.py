@@ -10,7 +10,7 @@ from lookalike.cli.common import Device, Runtime, encoder_device
 
 Index = Annotated[Path, typer.Argument(help="An index folder, as `lookalike index` leaves it.")]
 Host = Annotated[str, typer.Option(help="Address to listen on; any but this machine's own needs a token.")]
-Port = Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: a free one.")]
 AllowedHost = Annotated[
     list[str] | None, typer.Option("--allowed-host", help="A name that browsers may use; may be repeated.")
 ]

@@ -63,7 +63,7 @@ class DataSettings(Settings):
     workers: int | None = Field(
         None,
         ge=0,
-        description="decoding processes; None: the process's CPUs - 1, at most 8, and none where a CPU only embeds",
+        description="decoding processes; None: the process's CPUs - 1, at most 8, and 0 for inference on a CPU",
     )
 
     @field_validator("crop_scale")
@@ -168,11 +168,11 @@ class TrainSettings(Settings):
     """The loop: what trains, for how long, at which rates."""
 
     mode: Mode | None = Field(None, description="None: finetune with a GPU, partial without")
-    epochs: int | None = Field(None, ge=0, description="None: 30 frozen, 6 partial, 20 finetune")
+    epochs: int | None = Field(None, ge=0, description="None: 30 frozen, 4 partial, 20 finetune")
     patience: int | None = Field(
         None, ge=1, description="epochs without a better validation metric before training stops; None: never"
     )
-    metric: Metric = Field("map_at_r", description="the validation metric that chooses")
+    metric: Metric = Field("map_at_r", description="the validation metric that the best epoch is chosen by")
     warmup_epochs: int | None = Field(
         None,
         ge=0,

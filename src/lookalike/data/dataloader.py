@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from lookalike.data.image_dataset import ImageDataset
+from lookalike.errors import TrainingError, first_line
 from lookalike.utils.cpus import available_cpus, check_open_files
 
 Result = TypeVar("Result")
@@ -38,7 +39,7 @@ def embedding_workers(workers: int | None, device: torch.device | str) -> int:
 
 
 def in_threads(function: Callable[[int], Result], rows: Iterable[int]) -> Iterator[Result]:
-    """`function` of every row, in order, by as many threads as torch computes with, a few rows ahead of the taker."""
+    """`function` of every row, in order, in torch.get_num_threads() threads, which keep a few results ahead."""
     threads = torch.get_num_threads()
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(threads) as pool:
@@ -56,6 +57,22 @@ def image_batches(dataset: ImageDataset, *, batch_size: int, workers: int) -> It
     batches = (rows[at : at + batch_size] for at in range(0, len(rows), batch_size))
     for images, _labels in ImageLoader(dataset, workers).batches(batches):
         yield images
+
+
+def _explained(error: RuntimeError) -> RuntimeError:
+    """The error of a decoding process that the system has ended, with a remedy; any other as it is."""
+    text = str(error)
+    if "Bus error" in text or "shared memory" in text:
+        return TrainingError(
+            "decoding processes have too little shared memory (/dev/shm); set data.workers=0, or give the container "
+            f"more, such as docker run --shm-size=1g ({first_line(error)})"
+        )
+    if "DataLoader worker" in text and ("killed by signal" in text or "exited unexpectedly" in text):
+        return TrainingError(
+            "the system has ended a decoding process, most likely because memory ran out; set data.workers lower "
+            f"or to 0 ({first_line(error)})"
+        )
+    return error
 
 
 class ImageLoader:
@@ -91,12 +108,21 @@ class ImageLoader:
         self._rows[:] = map(list, rows)
         if self._loader is not None and self._loader._iterator is None:
             check_open_files(FILES_PER_WORKER * self._loader.num_workers)
-        for images, labels, _rows in self._loader:
-            yield images, labels
+        try:
+            for images, labels, _rows in self._loader:
+                yield images, labels
+        except RuntimeError as error:
+            raise _explained(error) from error
+
+    def close(self) -> None:
+        """Ends the worker processes; the next pass starts new ones."""
+        if self._loader is not None and self._loader._iterator is not None:
+            self._loader._iterator._shutdown_workers()  # type: ignore[attr-defined]
+            self._loader._iterator = None
 
     def _in_this_process(self, rows: Iterable[Sequence[int]]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Photos by all threads. Small images one by one: opening one is mostly Python's own work, for which
-        threads would wait on each other. The first of a batch tells which they are."""
+        """Photos by all threads, small images one by one, since opening one mostly holds Python's lock. The first
+        image of a batch decides."""
         look_up = self._dataset.__getitem__
         for first, *others in rows:
             began = time.perf_counter()

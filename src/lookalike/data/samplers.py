@@ -149,7 +149,7 @@ class BalancedBatches(Sampler[list[int]]):
 
 
 def _appearances(sizes: Ints, classes: int, per_class: int) -> Ints:
-    """How often each class appears in an epoch: enough for all its images, at most once a batch."""
+    """How often each class appears in an epoch: enough for all its images, at most once per batch."""
     least = -(-sizes // per_class)
     batches = max(-(-int(least.sum()) // classes), int(least.max()))
     result: Ints = least.astype(np.int64)

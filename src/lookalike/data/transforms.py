@@ -9,7 +9,7 @@ import math
 import numpy as np
 from torch import Tensor
 
-from lookalike.data.image_io import PILImage, resize, to_tensor
+from lookalike.data.image_pixels import PILImage, resize, to_tensor
 from lookalike.errors import ArgumentError
 from lookalike.preprocessing import Preprocessing
 from lookalike.utils.validation import check_between

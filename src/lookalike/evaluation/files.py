@@ -7,15 +7,18 @@
 Labels may be whole numbers or words.
 """
 
+import zipfile
+import zlib
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lookalike.errors import DataError, FileError
+from lookalike.errors import DataError, FileError, LookalikeError, first_line
 from lookalike.evaluation.evaluator import evaluate
 from lookalike.evaluation.result import RetrievalResult
+from lookalike.utils.parquet import polars_errors
 
 _EMBEDDING_NAMES = ("embeddings", "embedding", "vectors", "vector", "features")
 _LABEL_NAMES = ("labels", "label", "class", "y")
@@ -108,16 +111,16 @@ def _pick(file: Path, names: tuple[str, ...], dimensions: int) -> Any:
         if file.suffix == ".npy":
             found = np.load(file, mmap_mode="r", allow_pickle=False)
         elif file.suffix == ".npz":
-            with np.load(file, allow_pickle=False) as arrays:
+            with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
                 found = arrays[_choose(file, arrays.files, names)]
         elif file.suffix in (".parquet", ".pq"):
             found = _from_parquet(file, names, dimensions)
         else:
             raise FileError(f"{file} ends in '{file.suffix}'; expected .npy, .npz or .parquet")
-    except ValueError as error:
-        if isinstance(error, DataError):
-            raise
-        raise FileError(f"{file} cannot be read: {error}") from error
+    except LookalikeError:
+        raise
+    except (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise FileError(f"{file} cannot be read: {first_line(error)}; save it again") from error
     if found.ndim != dimensions:
         kind = "a matrix (N, D)" if dimensions == 2 else "one label per row"
         raise DataError(f"{file} has an array of shape {found.shape}; expected {kind}")
@@ -136,7 +139,8 @@ def _choose(file: Path, present: list[str], names: tuple[str, ...]) -> str:
 def _from_parquet(file: Path, names: tuple[str, ...], dimensions: int) -> np.ndarray:
     import polars as pl
 
-    frame = pl.read_parquet(file)
+    with polars_errors(file):
+        frame = pl.read_parquet(file)
     if dimensions == 1:
         return frame[_choose(file, frame.columns, names)].to_numpy()
     for name in names:

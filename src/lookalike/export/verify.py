@@ -61,15 +61,15 @@ def verify(kind: Kind, model: Path, embedder: Embedder, table: LabeledImages) ->
     with torch.inference_mode():
         ours = unit(embedder.eval().cpu()(images).numpy())
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
+        target = Path(folder)
         if kind == "timm":
             for number, image in enumerate(opened):
-                image.save(place / f"{number:04}.png")
-            given = place
+                image.save(target / f"{number:04}.png")
+            given = target
         else:
-            given = place / "images.npy"
+            given = target / "images.npy"
             np.save(given, images.numpy())
-        theirs = unit(_outside(kind, model, given, place / "out.npy"))
+        theirs = unit(_outside(kind, model, given, target / "out.npy"))
     if theirs.shape != ours.shape:
         raise ExportError(f"'{model}' gives embeddings of shape {theirs.shape}, the model of {ours.shape}")
     agreement = compare(ours, theirs)

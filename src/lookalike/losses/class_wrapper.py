@@ -29,7 +29,7 @@ def chunked_base(
 
 
 class ClassWrapper(MetricLoss):
-    """A base loss over classes that a subclass chooses anew for each step; over its own in evaluation mode.
+    """A base loss over classes that a subclass chooses for each step; over its own in evaluation mode.
 
     Args:
         base: Proxy-Anchor, SoftTriple or a softmax loss: a name, {"name": ..., "settings": {...}}, or ready.

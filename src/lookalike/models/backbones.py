@@ -41,7 +41,9 @@ class Known:
 
     Attributes:
         frozen_stages: how many stages `partial` training freezes: the fewest for which training the rest takes no
-            longer than one forward pass of the whole network, measured by `benchmarks/stages.py`.
+            longer than one forward pass of the whole network, measured by `benchmarks/stages.py`; for networks of
+            inverted residuals, whose earlier activations are small, one less: map_at_r gains more by that than by
+            more epochs (docs/explanation/what_was_tried.md).
         note: one line for the list of backbones.
     """
 
@@ -50,16 +52,16 @@ class Known:
 
 
 BACKBONES: Mapping[str, Known] = {
-    "tf_efficientnet_lite0": Known(6, "weights from a Python package; the default on a CPU"),
-    "tf_efficientnet_lite1": Known(6, "weights from a Python package"),
-    "tf_efficientnet_lite2": Known(6, "weights from a Python package"),
+    "tf_efficientnet_lite0": Known(5, "weights from a Python package; the default on a CPU"),
+    "tf_efficientnet_lite1": Known(5, "weights from a Python package"),
+    "tf_efficientnet_lite2": Known(5, "weights from a Python package"),
     "resnet18": Known(4),
     "resnet50": Known(4, "of ProxyNCA++ and Proxy-Anchor"),
     "inception_v3": Known(12),
     "googlenet": Known(8, "Inception v1"),
     "bn_inception": Known(8, "of the papers; weights: a local bn_inception-52deb4733.pth"),
-    "mobilenetv3_large_100": Known(6),
-    "efficientnet_b0": Known(6),
+    "mobilenetv3_large_100": Known(5),
+    "efficientnet_b0": Known(5),
     "convnext_tiny": Known(4),
     "vit_small_patch16_224": Known(9),
 }

@@ -58,16 +58,16 @@ class ImageEncoder:
         """An encoder of a model in memory; on the device "onnx" onnxruntime runs it, on the CPU."""
         if device == ONNX:
             network: Callable[[Tensor], Tensor] = load_onnx_network(embedder)
-            place = torch.device("cpu")
+            target = torch.device("cpu")
         else:
-            place = pick_device(device)
-            network = fuse_for_inference(embedder).to(place)
+            target = pick_device(device)
+            network = fuse_for_inference(embedder).to(target)
         return cls(
             network,
             EvalTransform(embedder.preprocessing),
             fingerprint(embedder),
             embedder.embedding_dim,
-            place,
+            target,
             class_names,
         )
 

@@ -17,8 +17,8 @@ from lookalike.embedding import embed
 from lookalike.errors import DataError
 from lookalike.evaluation import RetrievalResult, evaluate
 from lookalike.models.checkpoint import load_model
-from lookalike.training.data_facts import own_split
 from lookalike.training.run_dir import RunDir
+from lookalike.training.start_from import own_split
 from lookalike.utils.device import pick_device
 from lookalike.utils.progress import Progress
 
@@ -87,8 +87,8 @@ def evaluate_run(
         where = f"measured on all {part.num_classes} classes of {table.name}"
     known = set(part.class_names) & set(config["class_names"])
     trained = f"; {len(known)} of them have names that training also had" if known else ""
-    place = pick_device(device)
-    embeddings = embed(embedder.to(place), part, device=place, progress=progress)
+    target = pick_device(device)
+    embeddings = embed(embedder.to(target), part, device=target, progress=progress)
     result = score(part, embeddings.matrix, **options)
     return replace(result, notes=(where + trained, *result.notes))
 

@@ -8,8 +8,8 @@ from lookalike.data.dataset import LabeledImages
 from lookalike.data.read import read
 from lookalike.errors import DataError
 from lookalike.models.checkpoint import load_model
-from lookalike.training.data_facts import own_split
 from lookalike.training.run_dir import RunDir
+from lookalike.training.start_from import own_split
 
 PARTS = ("auto", "validation", "test")
 

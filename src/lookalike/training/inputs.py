@@ -167,7 +167,8 @@ class ImageInputs:
         self._augmented.set_epoch(epoch)
 
     def batches(self, rows: Iterable[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
-        """See `Inputs`."""
+        """See `Inputs`; decoding processes of `iter_eval`, which read the same images at the start, end first."""
+        self._plain.close()
         return self._batches.batches(rows)
 
     def ensure_views(self, views: int) -> None:

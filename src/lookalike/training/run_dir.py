@@ -4,9 +4,10 @@ RUN/
     model.safetensors, config.json   the network, its preprocessing, class names (models.checkpoint)
     experiment.yaml                  every setting, complete
     data.json                        what was trained on: source, digests, counts
+    classes.json                     classes that the model has seen, in this run and those before it
     environment.json                 versions, device, command
     log.jsonl                        one JSON object per epoch
-    training_state/                  select.* and refit.*: proxies, optimizer, history, to resume
+    training_state/                  select.* and refit.*: weights, optimizer, history, to resume; proxies.*
     result.json                      start, validation, test; what selected; seconds; counts
     test_queries.json, .npz          results per test query and class, for `lookalike compare`
     report.html                      human-readable report
@@ -39,7 +40,7 @@ RESULT_FILES = (
     "test_queries.npz",
     "log.jsonl",
 )
-FACTS = ("data.json", "environment.json")
+FACTS = ("data.json", "classes.json", "environment.json")
 STATE, LOGS, LOCK = "training_state", "logs", ".lock"
 OURS = {*MODEL_FILES, *RESULT_FILES, *FACTS, STATE, LOGS, LOCK}
 """What a run that was ended before its first epoch may have left, besides temporary files."""

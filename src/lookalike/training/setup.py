@@ -27,8 +27,9 @@ from lookalike.models.fuse import fuse_for_inference
 from lookalike.models.views import mean_over_views
 from lookalike.training.context import RunContext
 from lookalike.training.inputs import Batches, Inputs
+from lookalike.training.start_from import keep_proxies
 from lookalike.training.trainable import TrainablePart
-from lookalike.utils.distributed import PATIENCE, use_short_timeouts
+from lookalike.utils.distributed import PATIENCE, end_with_main_process, use_short_timeouts
 from lookalike.utils.validation import check_at_least, look_up
 
 SAMPLED_IMAGES = 50
@@ -54,6 +55,8 @@ def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
         os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
     if many:
         os.environ["LOCAL_WORLD_SIZE"] = str(here)  # `available_cpus` divides by it
+        if started == 1:
+            end_with_main_process()
         fabric.launch()
         use_short_timeouts()
     return fabric
@@ -208,6 +211,8 @@ def init_projection_and_loss(
         with torch.no_grad():
             embeddings = embedder.project(pooled.to(context.fabric.device)).cpu()
         loss.initialize_proxies_at_class_means(embeddings, inputs.labels, generator)
+    if context.start_from is not None:
+        keep_proxies(context, inputs.table.class_names, loss)
     return loss.to(context.fabric.device)
 
 

@@ -16,6 +16,7 @@ from lookalike.training.inputs import Inputs
 from lookalike.training.loop import train
 from lookalike.training.run_dir import LOGS
 from lookalike.training.setup import build_batch_sampler, embed_all, save_best_model
+from lookalike.training.start_from import save_loss_proxies
 from lookalike.training.state import TrainingState, load_state, save_state
 from lookalike.training.step_log import LogTarget, StepLog, open_step_log
 from lookalike.training.summary import epoch_line
@@ -85,7 +86,7 @@ class Stage:
         """Trains, from the saved state if there is one; the network ends with the weights of the best epoch."""
         context, state = self.context, self._saved_state()
         with context.clock.phase(f"training ({self.name})"), self._log(state) as log:
-            return train(
+            state = train(
                 self.trainable,
                 self.loss,
                 self.inputs,
@@ -99,6 +100,9 @@ class Stage:
                 progress=context.progress,
                 log=log,
             )
+        if self.validation is None:
+            self._save_proxies()
+        return state
 
     def _log(self, state: TrainingState | None) -> AbstractContextManager[StepLog]:
         """The log of the steps, which the main process writes."""
@@ -118,9 +122,13 @@ class Stage:
             run_dir.write_log(self.name, state.history)
             if self.validation is not None and state.best_epoch == state.epoch:
                 save_best_model(context, self.trainable.embedder)
+                self._save_proxies()
         context.processes.barrier(patient=True)  # the main process may have written for a while
         if self.validation is not None:
             context.progress.say(epoch_line(state, self.settings.metric))
+
+    def _save_proxies(self) -> None:
+        save_loss_proxies(self.context, self.inputs.table.class_names, self.loss)
 
     def _saved_state(self) -> TrainingState | None:
         """The state of an interrupted run; its log is written again, in case the run was killed before that."""

@@ -6,10 +6,13 @@ program that is not distributed, so one code path serves one process and many.
 """
 
 import os
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from threading import Thread
 from typing import Any
 
 import torch
@@ -22,6 +25,7 @@ PATIENCE = 24 * 3600.0
 """Seconds to wait for a process that works alone, such as one that computes cached activations."""
 PROMPT = 60.0
 """Seconds to wait in any other collective; `LOOKALIKE_TIMEOUT` changes it."""
+_MAIN = "LOOKALIKE_MAIN_PROCESS"
 _prompt_group: Any = None
 _patient_group: Any = None
 
@@ -35,6 +39,24 @@ def use_short_timeouts() -> None:
     seconds = float(os.environ.get("LOOKALIKE_TIMEOUT") or PROMPT)
     _patient_group = dist.new_group(timeout=timedelta(seconds=PATIENCE), backend="gloo")
     _prompt_group = dist.new_group(timeout=timedelta(seconds=seconds))
+
+
+def end_with_main_process() -> None:
+    """In a process that `--devices` has started: ends it when the process that started it is no more.
+
+    Until all processes have met, nothing else would; torchrun has an agent for it.
+    """
+    if int(os.environ.get("LOCAL_RANK") or 0) == 0:
+        os.environ[_MAIN] = str(os.getpid())
+    else:
+        Thread(target=_watch, args=(int(os.environ[_MAIN]),), daemon=True).start()
+
+
+def _watch(main: int) -> None:
+    while os.getppid() == main:
+        time.sleep(1)
+    print("error: the main process of this run has stopped", file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 @contextmanager

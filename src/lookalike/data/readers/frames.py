@@ -15,6 +15,7 @@ import polars as pl
 
 from lookalike.errors import DataError, FileError
 from lookalike.utils.io import write_atomically
+from lookalike.utils.parquet import polars_errors
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
@@ -173,9 +174,10 @@ def _word(value: Any) -> str | None:
 
 
 def _read_parquet(path: Path) -> Frame:
-    schema = pl.read_parquet_schema(path)
-    plain = [name for name, dtype in schema.items() if not dtype.is_nested() and not dtype.is_object()]
-    frame = pl.read_parquet(path, columns=plain) if plain else pl.DataFrame()
+    with polars_errors(path):
+        schema = pl.read_parquet_schema(path)
+        plain = [name for name, dtype in schema.items() if not dtype.is_nested() and not dtype.is_object()]
+        frame = pl.read_parquet(path, columns=plain) if plain else pl.DataFrame()
     columns: dict[str, Column] = {}
     nested = [name for name in schema if name not in plain]
     for name in plain:

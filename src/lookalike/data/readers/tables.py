@@ -1,6 +1,7 @@
 """Reads and writes tables with the columns path and label, and optional split, role, coarse and box columns."""
 
 import os
+from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import compress
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from lookalike.data.dataset import CoarseLevel, Ints, LabeledImages, Words, number_labels
+from lookalike.data.dataset import CoarseLevel, Ints, LabeledImages, Words, number_labels, with_box
 from lookalike.data.labels import notes_on_labels
 from lookalike.data.readers.folder import Part, part_of
 from lookalike.data.readers.frames import Frame, read_frame, write_frame
@@ -74,6 +75,11 @@ def read_table(
         paths, found_notes = find_files(path.name, path.parent, entries)
         notes += found_notes
         _refuse_repeats(frame, paths, boxes)
+    if boxes is not None:
+        times = Counter(paths)
+        paths = [
+            with_box(p, box) if times[p] > 1 else p for p, box in zip(paths, boxes.tolist(), strict=True)
+        ]
     labels, names = number_labels(raw)
     parts = _parts(frame)
     split = None if parts is None else np.array([part.split for part in parts], dtype=np.str_)
@@ -183,20 +189,17 @@ def _boxes(frame: Frame) -> Ints | None:
 
 
 def _refuse_repeats(frame: Frame, paths: Sequence[str], boxes: Ints | None) -> None:
-    """Refuses an image that is listed twice, under one name or two."""
+    """Refuses an image, or the same box of an image, that is listed twice, under one name or two."""
     root = frame.file.parent
-    seen: dict[str, int] = {}
+    seen: dict[tuple[str, ...], int] = {}
     for at, path in enumerate(paths):
-        key = os.path.normpath(root.absolute() / path)
+        box = () if boxes is None else tuple(map(str, boxes[at].tolist()))
+        key = (os.path.normpath(root.absolute() / path), *box)
         if key in seen:
-            boxed = (
-                ", and an image is known by its path: crop each box into a file of its own"
-                if boxes is not None
-                else ""
-            )
+            what = "image" if boxes is None else "box of an image"
             raise DataError(
                 f"{frame.file}: row {frame.rows[at]} lists {path} a second time, after row "
-                f"{frame.rows[seen[key]]}{boxed}; list each image once"
+                f"{frame.rows[seen[key]]}; list each {what} once"
             )
         seen[key] = at
 
