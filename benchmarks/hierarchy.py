@@ -1,12 +1,14 @@
 """Groups of classes in HPL: by chance, learned, or given; how strongly they count; how many there are.
 
     python benchmarks/hierarchy.py grocery.zip results.json [--seeds 5] [--classes 20] [--bases proxy_nca]
-        [--features FILE.npy]
+        [--features FILE.npy] [--per-group 6] [--size 192]
 
-Frozen pretrained features of images at 112 pixels and a linear projection to 128 dimensions, trained with a base loss
-alone and with the same loss on two levels. Half of the classes, chosen by seed, are never seen in training and are
-scored. Every case is paired with its base by seed: same classes, same start, same order of batches. `--classes` keeps
-that many of the classes to train, `--features` keeps the features for a second run. Settings of the losses are their
+Frozen pretrained features of images at `--size` pixels (112) and a linear projection to 128 dimensions, trained with
+a base loss alone and with the same loss on two levels. Half of the classes, chosen by seed, are never seen in training
+and are scored. Every case is paired with its base by seed: same classes, same start, same order of batches.
+
+`--classes` keeps that many of the classes to train. `--per-group` runs learned groups and groups by chance of that many
+classes, instead of all cases. `--features` keeps the features for a second run. Settings of the losses are their
 defaults; nothing was tuned. Prints and writes the paired gains with their 95 % Student intervals.
 """
 
@@ -29,7 +31,7 @@ from lookalike.evaluation.intervals import student_interval
 from lookalike.losses import LOSSES, HierarchicalProxyLoss, MetricLoss
 from lookalike.models.embedder import build_embedder
 
-SIZE, DIM, BATCH, EPOCHS = 112, 128, 128, 15
+DIM, BATCH, EPOCHS = 128, 128, 15
 BASES = ("proxy_nca", "norm_softmax", "proxy_anchor")
 METRICS = ("recall_at_1", "map_at_r")
 
@@ -128,11 +130,11 @@ def hierarchical(base: str, case: Case, problem: Problem) -> MetricLoss:
     return LOSSES["hierarchical"](problem.classes, DIM, base=base, generator=generator, **settings)
 
 
-def problems(source: str, seeds: int, classes: int | None, cache: Path | None) -> list[Problem]:
+def problems(source: str, seeds: int, classes: int | None, cache: Path | None, size: int) -> list[Problem]:
     """One problem per seed: half of the classes are seen, of them at most `classes`."""
     table = read(source)
     if cache is None or not cache.exists():
-        matrix = embed(build_embedder(embedding_dim=None, pooling="average", size=SIZE), table).matrix
+        matrix = embed(build_embedder(embedding_dim=None, pooling="average", size=size), table).matrix
         if cache is not None:
             np.save(cache, matrix)
     else:
@@ -167,13 +169,19 @@ def main() -> None:
     parser.add_argument("--classes", type=int)
     parser.add_argument("--bases", nargs="+", default=BASES, choices=BASES)
     parser.add_argument("--features", type=Path)
+    parser.add_argument("--per-group", type=int)
+    parser.add_argument("--size", type=int, default=112)
     wanted = parser.parse_args()
     torch.use_deterministic_algorithms(True)
     report: list[dict[str, Any]] = []
-    all_problems = problems(wanted.source, wanted.seeds, wanted.classes, wanted.features)
+    all_problems = problems(wanted.source, wanted.seeds, wanted.classes, wanted.features, wanted.size)
+    cases = CASES
+    if wanted.per_group is not None:
+        count = all_problems[0].classes // wanted.per_group
+        cases = tuple(Case(groups, count=count) for groups in ("learned", "chance"))
     for base in wanted.bases:
         alone: dict[str, list[dict[str, float]]] = {}
-        for start in ("class_mean", "random"):
+        for start in {case.start: None for case in cases}:
             losses = [
                 LOSSES[base](p.classes, DIM, generator=torch.Generator().manual_seed(p.seed))
                 for p in all_problems
@@ -182,7 +190,7 @@ def main() -> None:
             means = {key: float(np.mean([row[key] for row in alone[start]])) for key in METRICS}
             report.append({"base": base, "start": start, "alone": means})
             print(base, start, means, flush=True)
-        for case in CASES:
+        for case in cases:
             if case.groups == "given" and all_problems[0].given is None:
                 continue
             rows = [score(hierarchical(base, case, p), p, case.start) for p in all_problems]

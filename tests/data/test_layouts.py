@@ -45,6 +45,9 @@ def said(table, words):
         (("train", "eval"), ("train", "test")),
         (("Train", "DEV", "Evaluation"), ("train", "validation", "test")),
         (("train", "valid"), ("train", "validation")),
+        (("train_set", "test_set"), ("train", "test")),
+        (("Training Images", "validation-data"), ("train", "validation")),
+        (("bounding_box_train", "bounding_box_test"), ("train", "test")),
     ],
 )
 def test_parts_are_recognized_by_name_at_any_level(tmp_path, prefix, names, splits):
@@ -240,6 +243,40 @@ class TestTables:
         write_frame(columns, root / "t.csv")
         with pytest.raises(DataError, match="a box needs x_1, y_1, x_2 and y_2"):
             read(root / "t.csv")
+
+    @pytest.mark.parametrize(
+        ("name", "text", "message"),
+        [
+            (
+                "list.csv",
+                "image,class\n0.png,a\n1.png,b\n",
+                r"list\.csv was not read: it has the columns image, class",
+            ),
+            ("meta/list.csv", "path,label\n0.png,a\n1.png,b\n", r"name it to read it: .*meta/list\.csv"),
+            ("list.csv", "path,path\n0.png,a\n", r"was not read: .*'path' appears twice"),
+        ],
+    )
+    def test_tables_that_are_not_read_are_named(self, tmp_path, name, text, message):
+        root = grow(tmp_path / "d", "images/0.png", "images/1.png")
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=message):
+            read(root)
+        grow(root, "more/2.png")
+        assert any("was not read" in note for note in read(root).notes)
+
+    def test_decimal_commas_and_words_for_nothing(self, tmp_path):
+        root = grow(tmp_path / "d", "1.png", "2.png")
+        rows = "1.png;NaN;0,0;0;5,2;5\n2.png;b;0;0;4;4\n"
+        (root / "t.csv").write_text("path;label;x_1;y_1;x_2;y_2\n" + rows, encoding="utf-8")
+        table = read(root / "t.csv")
+        assert table.boxes.tolist() == [[0, 0, 5, 5], [0, 0, 4, 4]]
+        assert said(table, "read as names of classes: 'NaN'; if they mean that there is no label")
+
+    def test_json_that_is_no_table_by_line_has_a_remedy(self, tmp_path):
+        (tmp_path / "t.json").write_text("[]", encoding="utf-8")
+        with pytest.raises(DataError, match=r"one object per line, as \.jsonl"):
+            read(tmp_path / "t.json")
 
     def test_several_boxes_of_an_image_are_images_of_their_own(self, tmp_path):
         Image.fromarray(np.arange(32 * 32 * 3, dtype=np.uint32).astype(np.uint8).reshape(32, 32, 3)).save(

@@ -7,7 +7,7 @@ import pytest
 from filelock import FileLock
 from zoo import BROKEN, WHOLE, pattern
 
-from lookalike.data import image_facts
+from lookalike.data import image_facts, load
 from lookalike.data.image_facts import Source, collect_facts
 from lookalike.data.image_io import ImageError
 from lookalike.data.load import load_images
@@ -16,6 +16,7 @@ from lookalike.data.registry import register, registered
 from lookalike.data.screen import drop_unreadable, find_test_copies
 from lookalike.data.splits import three_way_split
 from lookalike.errors import ArgumentError, DataError
+from lookalike.utils.progress import Progress
 
 
 @pytest.fixture
@@ -66,6 +67,31 @@ def test_a_file_that_changed_is_decoded_again(photos):
     table.file(2).write_bytes(b"")
     left, bad = drop_unreadable(table)
     assert (len(left), list(bad)) == (5, [table.paths[2]])
+
+
+@pytest.mark.parametrize(
+    ("layout", "expected"),
+    [
+        (("a/1", "a/2", "b/1"), "d: images 3, 2 classes"),
+        (("train/a/1", "train/b/1", "test/c/1"), "3 classes (images / classes: train 2 / 2; test 1 / 1)"),
+        (("1", "2"), "d: images 2, no labels"),
+    ],
+)
+def test_what_was_read_is_said_before_any_image_is_decoded(layout, expected, tmp_path, monkeypatch):
+    for number, path in enumerate(layout):
+        file = tmp_path / "d" / f"{path}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pattern(seed=number).save(file)
+    said = []
+
+    class Said(Progress):
+        def say(self, text):
+            said.append(text)
+
+    monkeypatch.setattr(load, "drop_unreadable", lambda table, **_: (said.append("decoding"), (table, {}))[1])
+    load_images(tmp_path / "d", labeled=False, progress=Said())
+    assert said[0].endswith(expected)
+    assert said[1] == "decoding"
 
 
 @pytest.mark.parametrize("damage", ["text", "folder"])

@@ -1,4 +1,4 @@
-"""Reference values of Proxy Synthesis and of the potential field: loss and gradients, in float64."""
+"""Reference values of Proxy Synthesis, PFML, Divide and Conquer and HTL: loss and gradients, in float64."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lookalike.losses import PotentialField, ProxySynthesis
+from lookalike.losses import DivideAndConquer, HierarchicalTriplet, PotentialField, ProxySynthesis
 
 FILE = Path(os.environ.get("LOOKALIKE_SHARED", Path(__file__).parents[3] / "shared")) / "oracles_more.json"
 ORACLES = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {"losses": [], "inputs": {}}
@@ -26,6 +26,11 @@ RECORDS = [
     record
     for record in ORACLES["losses"]
     if record["loss"] in {*BASES, "pfml"} and record["settings"].get("proxies_normalised", True)
+]
+OF_BATCHES = [
+    record
+    for record in ORACLES["losses"]
+    if record["loss"] in ("divide_and_conquer_margin", "hierarchical_triplet")
 ]
 
 pytestmark = pytest.mark.skipif(not FILE.is_file(), reason=f"reference values are absent: no file {FILE}")
@@ -68,3 +73,46 @@ def test_value_and_gradients_are_the_references(record):
     for found, key in ((embeddings.grad, "grad_embeddings_raw"), (proxies.grad, "grad_proxies_raw")):
         expected = torch.tensor(record[key], dtype=torch.float64)
         assert torch.allclose(found, expected, rtol=1e-6, atol=1e-7 * max(1, expected.abs().max())), key
+
+
+def divide_and_conquer(given, s):
+    """The base of a slice, or of the whole embedding, as a function of whole embeddings."""
+    base = {
+        "name": "nearest_margin",
+        "settings": {key: s[key] for key in ("beta", "margin", "cutoff", "divide_by")},
+    }
+    if s["K"] == 1:
+        whole = DivideAndConquer(given["C"], given["d"], base=base, learners=2).double()
+        return whole.of_whole
+    loss = DivideAndConquer(given["C"], given["d"], base=base, learners=s["K"], unit_slices=True).double()
+    loss._turns = [] if s["slice"] is None else [s["slice"]]
+    return loss.train()
+
+
+def hierarchical_triplet(given, s, embeddings, labels):
+    """The loss with the tree of the batch itself."""
+    loss = HierarchicalTriplet(
+        given["C"], given["d"], beta=s["beta"], levels=s["L"], merge=s["merge"]
+    ).double()
+    loss.look(embeddings.detach(), labels)
+    return loss
+
+
+@pytest.mark.parametrize("record", OF_BATCHES, ids=lambda r: f"{r['loss']} {r['input']} {r['settings']}")
+def test_losses_without_proxies_are_the_references(record):
+    given, s = ORACLES["inputs"][record["input"]], record["settings"]
+    embeddings = torch.tensor(given["embeddings_raw"], dtype=torch.float64, requires_grad=True)
+    labels = torch.tensor(given["labels"])
+    if record["loss"] == "hierarchical_triplet":
+        loss = hierarchical_triplet(given, s, embeddings, labels)
+        assert loss.spread_C.tolist() == pytest.approx(record["intra_class_s"])
+        expected = torch.tensor(record["margin_anchor_negative"], dtype=torch.float64)
+        apart = ~torch.eye(given["C"], dtype=torch.bool)
+        torch.testing.assert_close(loss.margins(torch.arange(given["C"]))[apart], expected[apart])
+    else:
+        loss = divide_and_conquer(given, s)
+    value = loss(embeddings, labels)
+    value.backward()
+    assert value.item() == pytest.approx(record["loss_value"], rel=1e-9)
+    expected = torch.tensor(record["grad_embeddings_raw"], dtype=torch.float64)
+    assert torch.allclose(embeddings.grad, expected, rtol=1e-6, atol=1e-7 * max(1, expected.abs().max()))

@@ -8,8 +8,9 @@ import pytest
 from lookalike.studies import STUDIES, published
 from lookalike.studies.adapt import Adaptation
 from lookalike.studies.datasets import Images
+from lookalike.studies.plan import Options
 from lookalike.studies.render import to_markdown, write_tables
-from lookalike.studies.run import Options, run_study
+from lookalike.studies.run import run_study
 from lookalike.studies.show import study_text
 
 PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "add_a_study.md"

@@ -4,17 +4,20 @@ import json
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from filelock import FileLock
 
+from lookalike.data.dataset import CoarseLevel, LabeledImages
 from lookalike.embedding import map_images
 from lookalike.errors import FileError, UnknownNameError
 from lookalike.studies import find_study
 from lookalike.studies.adapt import Adaptation
 from lookalike.studies.datasets import Images
+from lookalike.studies.plan import Options, wanted_metrics
 from lookalike.studies.protocols import PROTOCOLS, Protocol, Score
 from lookalike.studies.results import AS_PUBLISHED, RESULTS, append_result, folder_name, load_results
-from lookalike.studies.run import Options, run_study, wanted_metrics
+from lookalike.studies.run import run_study
 
 ABLATION = find_study("proxynca_pp/table7")
 TINY = ("model.weights=none", "model.embedding_dim=16", "train.epochs=2")
@@ -215,3 +218,38 @@ def test_folder_names_are_safe_short_and_distinct():
     long = [folder_name("x" * 200 + ending) for ending in ("one", "two")]
     assert len(set(long)) == 2
     assert all(len(name) == 120 for name in long)
+
+
+def named(table, groups):
+    """`table` under the name of iNaturalist, its training classes in `groups` taxonomic classes."""
+    parents = np.arange(table.num_classes) % groups
+    level = CoarseLevel("class", parents, tuple(f"taxon {i}" for i in range(groups)))
+    return replace(table, name="inaturalist", coarse=(level,))
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"), [(48, ""), (3, "the paper has 48 given groups, .* class 3;")]
+)
+def test_groups_of_another_number_are_noted_and_not_comparable(groups, expected, tmp_path, counted):
+    many = LabeledImages(
+        tmp_path,
+        tuple(f"{i}.png" for i in range(400)),
+        np.arange(400) // 2,
+        tuple(f"{c:03d}" for c in range(200)),
+    )
+    study = find_study("hpl/table4")
+    rows = ("proxy_nca", "hpl-nca-given-48")
+    out = tmp_path / "out"
+    done = run_study(study, options(out, named(many, groups), rows=rows, adaptation=Adaptation()))
+    assert re.match(expected, done.notes.get("hpl-nca-given-48", ""))
+    assert len(done.notes) == bool(expected)
+    assert [result.comparable for result in of(out, study)] == [True, not expected]
+
+
+def test_a_search_of_other_length_is_named_in_the_conditions(tmp_path, squares, counted):
+    study, rows = find_study("hpl/protocol2"), ("cars196-hpl-pa",)
+    for trials, words in ((None, False), (50, False), (2, True)):
+        done = run_study(study, options(tmp_path, squares, rows=rows, trials=trials))
+        assert ("2 trials" in done.conditions) is words
+    plain = run_study(ABLATION, options(tmp_path, squares, rows=("full",), trials=2))
+    assert "trials" not in plain.conditions

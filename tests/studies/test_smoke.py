@@ -5,8 +5,9 @@ import pytest
 from lookalike.studies import STUDIES
 from lookalike.studies.adapt import Adaptation
 from lookalike.studies.datasets import Images, toy_glyphs
+from lookalike.studies.plan import Options
 from lookalike.studies.render import write_tables
-from lookalike.studies.run import Options, run_study
+from lookalike.studies.run import run_study
 
 
 def kind_of(row):

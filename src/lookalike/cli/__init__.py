@@ -112,7 +112,7 @@ def run(arguments: list[str] | None = None) -> int:
         known = _known_failure(error)
         return _usage(error) if known is None else _failed(known)
     if code == _INTERRUPTED:
-        print("stopped; resume a training run with --resume", file=sys.stderr)
+        print("stopped; a study goes on with the same command, a training run with --resume", file=sys.stderr)
         return 1
     return code
 

@@ -95,9 +95,10 @@ def run(
     from lookalike.studies import find_study
     from lookalike.studies.adapt import Adaptation
     from lookalike.studies.datasets import Images
+    from lookalike.studies.plan import Options
     from lookalike.studies.protocols.hyperparameter_search import SAMPLERS
     from lookalike.studies.render import write_tables
-    from lookalike.studies.run import Options, run_study
+    from lookalike.studies.run import run_study
     from lookalike.utils.validation import check_choice
 
     found = find_study(study)

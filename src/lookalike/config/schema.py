@@ -120,7 +120,9 @@ class BatchSettings(Settings):
 
     sampler: Literal["random", "balanced"] = "random"
     size: int = Field(90, ge=1, description="images per batch of the random sampler")
-    classes: int = Field(8, ge=1, description="classes per batch of the balanced sampler")
+    classes: int = Field(
+        8, ge=1, description="classes per batch of the balanced sampler, or of a loss that plans its batches"
+    )
     per_class: int = Field(4, ge=1, description="images per class in a balanced batch")
     drop_last: bool = Field(
         False, description="random sampler: leave out the last batch of an epoch if it is smaller"

@@ -26,14 +26,40 @@ def similar_labels(names: Sequence[str]) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
+MISSING = frozenset({"nan", "none", "null", "na", "n/a", "<na>"})
+"""What programs write for a value that is not there."""
+
+
 def notes_on_labels(names: Sequence[str]) -> list[str]:
-    """One note on class names that may mean the same class, or none."""
+    """Notes on class names that may mean the same class, or no class."""
+    return [*_note_on_missing(names), *_note_on_similar(names)]
+
+
+def _note_on_missing(names: Sequence[str]) -> list[str]:
+    missing = [name for name in names if name.casefold() in MISSING]
+    if not missing:
+        return []
+    listed, ignored = (
+        ", ".join(f"'{name}'" for name in missing),
+        " ".join(f"--ignore-label={n}" for n in missing),
+    )
+    return [
+        f"read as names of classes: {listed}; if they mean that there is no label, leave them out: {ignored}"
+    ]
+
+
+def _note_on_similar(names: Sequence[str]) -> list[str]:
     groups = similar_labels(names)
     if not groups:
         return []
+    count = (
+        f"{len(groups):,} groups of class names differ"
+        if len(groups) > 1
+        else "1 group of class names differs"
+    )
     first = " and ".join(f"'{name}'" for name in groups[0][:3])
     return [
-        f"{len(groups):,} groups of class names differ only in case, spaces or zeros, such as {first}; if they mean "
+        f"{count} only in case, spaces or zeros, such as {first}; if they mean "
         "the same class, join them: lookalike data check DATA --join-labels --write joined.csv"
     ]
 

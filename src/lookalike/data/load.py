@@ -9,6 +9,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lookalike.config.schema import DataSettings
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.read import read
@@ -26,6 +28,16 @@ def reading(settings: DataSettings) -> dict[str, Any]:
         "ignore_labels": settings.ignore_labels,
         "on_bad_file": settings.on_bad_file,
     }
+
+
+def describe_table(table: LabeledImages) -> str:
+    """What was read, before any image is decoded: images and classes, in all and in each split that the data names."""
+    counts = [(name, table.rows(np.asarray(table.split == name)).present()) for name in table.splits()]
+    parts = "; ".join(f"{name} {len(part):,} / {part.num_classes:,}" for name, part in counts)
+    classes = "no labels" if table.class_names == (".",) else f"{len(np.unique(table.labels)):,} classes"
+    return f"{table.name}: images {len(table):,}, {classes}" + (
+        f" (images / classes: {parts})" if parts else ""
+    )
 
 
 def load_images(
@@ -53,9 +65,10 @@ def load_images(
         table = source
     else:
         table = read(source, layout=layout, verify=verify, labeled=labeled, ignore_labels=ignore_labels)
-    whole, skipped = drop_unreadable(table, on_bad_file=on_bad_file, progress=progress)
+        (progress or Progress()).say(describe_table(table))
     for note in table.notes:
         LOGGER.warning("note: %s", note)
+    whole, skipped = drop_unreadable(table, on_bad_file=on_bad_file, progress=progress)
     if skipped:
         LOGGER.warning("skipped: %s", describe_skipped(skipped, len(table)))
     return whole

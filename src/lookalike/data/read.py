@@ -37,6 +37,8 @@ FOLDER = "folder"
 """The layout that insists on class folders, whatever tables or published lists lie in the folder."""
 
 
+FEW = 12
+"""Folders at the top in which tables are looked for."""
 SUBSET = 0.9
 """With a smaller share of its published counts, a published data set counts as a subset or rearranged copy."""
 
@@ -129,6 +131,8 @@ def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
         )
     if path.suffix.lower() in SPREADSHEETS:
         raise DataError(f"{path}: not a folder, an archive or a table; export the spreadsheet as CSV")
+    if path.suffix.lower() == ".json":
+        raise DataError(f"{path}: JSON tables are read line by line; save one object per line, as .jsonl")
     if is_image(path):
         raise DataError(f"{path}: a single image; expected the folder, table or archive of a data set")
     raise DataError(f"{path}: not a folder, an archive (zip, tar) or a table (csv, tsv, parquet, jsonl)")
@@ -196,7 +200,42 @@ def _read_plain(folder: Path, options: ReadOptions) -> LabeledImages:
             tables = [t for at in _part_folders(place) for t in _tables(at)]
         if tables:
             return _read_tables(tables, place, options)
-    return with_split_file(_read_class_folders(folder, options))
+    notes = [note for at in (folder, *_folders(folder)) for note in _notes_on_other_tables(at, folder)]
+    try:
+        table = with_split_file(_read_class_folders(folder, options))
+    except DataError as error:
+        raise (DataError(f"{error} ({notes[0]})") if notes else error) from None
+    if notes and options.labeled and table.num_classes < 2:
+        raise DataError(f"{folder}: all {len(table):,} images are in one folder, and {notes[0]}")
+    return replace(table, notes=(*notes[:3], *table.notes))
+
+
+def _folders(folder: Path) -> list[Path]:
+    """The folders in `folder`, as long as there are few."""
+    found = [entry for entry in sorted(folder.iterdir()) if entry.is_dir() and not is_system_file(entry.name)]
+    return found if len(found) <= FEW else []
+
+
+def _notes_on_other_tables(place: Path, folder: Path) -> list[str]:
+    """What keeps tables in `place` from being read."""
+    notes = []
+    for file in sorted(place.iterdir()):
+        if not is_table(file) or is_system_file(file.name) or file.name == SPLIT_FILE:
+            continue
+        name = file.relative_to(folder)
+        try:
+            frame = read_frame(file)
+        except DataError as error:
+            notes.append(f"the table {name} was not read: {error}")
+            continue
+        if describes_images(frame):
+            notes.append(
+                f"the table {name} was not read, since it lies in a folder; name it to read it: {file}"
+            )
+        else:
+            has = ", ".join([*frame.columns][:6])
+            notes.append(f"the table {name} was not read: it has the columns {has}, and not path and label")
+    return notes
 
 
 def _read_class_folders(folder: Path, options: ReadOptions) -> LabeledImages:

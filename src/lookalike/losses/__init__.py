@@ -7,9 +7,13 @@ from lookalike.losses.arcface import ArcFace as ArcFace
 from lookalike.losses.arcface import CosFace as CosFace
 from lookalike.losses.base import MetricLoss as MetricLoss
 from lookalike.losses.base import ProxyLoss as ProxyLoss
+from lookalike.losses.batch_planner import BatchPlanner as BatchPlanner
 from lookalike.losses.contrastive import CosineContrastive as CosineContrastive
+from lookalike.losses.divide_and_conquer import DivideAndConquer as DivideAndConquer
 from lookalike.losses.hierarchical import HierarchicalProxyLoss as HierarchicalProxyLoss
+from lookalike.losses.hierarchical_triplet import HierarchicalTriplet as HierarchicalTriplet
 from lookalike.losses.horde import Horde as Horde
+from lookalike.losses.nearest_margin import NearestMargin as NearestMargin
 from lookalike.losses.norm_softmax import NormSoftmax as NormSoftmax
 from lookalike.losses.pair_counts import PairCounts as PairCounts
 from lookalike.losses.pairs import Contrastive as Contrastive

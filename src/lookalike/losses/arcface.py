@@ -72,6 +72,10 @@ class ArcFace(SoftmaxProxyLoss):
 
     paper = "Deng et al., ArcFace: Additive Angular Margin Loss for Deep Face Recognition, CVPR 2019"
     proxy_init = "xavier"
+    search_space = (
+        SearchRange("margin", 0, math.pi / 2),
+        SearchRange("scale", 0.01, 200, source="ours"),
+    )
 
     def __init__(
         self,

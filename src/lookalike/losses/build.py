@@ -13,6 +13,7 @@ from lookalike.errors import ArgumentError
 from lookalike.losses.arcface import ArcFace, CosFace
 from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.contrastive import CosineContrastive
+from lookalike.losses.nearest_margin import NearestMargin
 from lookalike.losses.norm_softmax import NormSoftmax
 from lookalike.losses.pairs import (
     Contrastive,
@@ -43,6 +44,7 @@ BASE_LOSSES: dict[str, type[MetricLoss]] = {
     "arc_face": ArcFace,
     "multi_similarity": MultiSimilarity,
     "margin": Margin,
+    "nearest_margin": NearestMargin,
     "triplet_semihard": TripletSemihard,
     "triplet": Triplet,
     "contrastive": Contrastive,

@@ -114,7 +114,10 @@ class Triplet(PMLLoss):
 
 
 class Contrastive(PMLLoss):
-    """Mean over terms above 0 of [d_p - positive_margin]+, plus the same of [negative_margin - d_n]+."""
+    """Mean over terms above 0 of [d_p - positive_margin]+, plus the same of [negative_margin - d_n]+.
+
+    As later code has it; the paper squares both terms and halves them.
+    """
 
     paper = "Hadsell et al., Dimensionality Reduction by Learning an Invariant Mapping, CVPR 2006"
     search_space = (SearchRange("positive_margin", -0.2, 2), SearchRange("negative_margin", -0.2, 2))
@@ -148,7 +151,7 @@ class NPairs(PMLLoss):
     """Cross-entropy of dot products of one anchor and positive per class, plus l2_weight * mean squared length.
 
     The embeddings are not normalized. Of each class with two samples in the batch the first two are the pair.
-    The penalty is 0.25 * 0.02 in one known implementation.
+    For the penalty Proxy-Anchor's repository has 0, and its authors have named 0.02.
     """
 
     paper = "Sohn, Improved Deep Metric Learning with Multi-class N-pair Loss Objective, NIPS 2016"
@@ -182,6 +185,8 @@ class LiftedStructure(PMLLoss):
 
 class RankedList(PMLLoss):
     """Positives beyond alpha - margin and negatives within alpha, each list averaged by softmax-like weights.
+
+    RLL-H in the tables of others.
 
     Args:
         margin: m in the paper, between the two boundaries.

@@ -133,7 +133,7 @@ class ProxyGML(ProxyLoss):
     """
 
     paper = (
-        "Zhu, Yang, Deng, Liu and Fu, Fewer is More: A Deep Graph Metric Learning Perspective Using Fewer "
+        "Zhu, Yang, Deng and Liu, Fewer is More: A Deep Graph Metric Learning Perspective Using Fewer "
         "Proxies, NeurIPS 2020"
     )
     proxy_init = "kaiming_uniform"

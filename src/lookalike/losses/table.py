@@ -11,7 +11,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from lookalike.errors import ArgumentError, UnknownNameError
 from lookalike.losses.base import MetricLoss
 from lookalike.losses.build import BASE_LOSSES, class_and_settings
+from lookalike.losses.divide_and_conquer import DivideAndConquer
 from lookalike.losses.hierarchical import HierarchicalProxyLoss
+from lookalike.losses.hierarchical_triplet import HierarchicalTriplet
 from lookalike.losses.horde import Horde
 from lookalike.losses.proxy_synthesis import ProxySynthesis
 from lookalike.losses.sampled import Sampled
@@ -24,8 +26,10 @@ LOSSES: dict[str, type[MetricLoss]] = {
     "horde": Horde,
     "sampled": Sampled,
     "proxy_synthesis": ProxySynthesis,
+    "divide_and_conquer": DivideAndConquer,
+    "hierarchical_triplet": HierarchicalTriplet,
 }
-"""Every loss that an experiment can name: those that are no wrappers, and the wrappers."""
+"""Every loss that an experiment can name: those that are no wrappers, the wrappers, and those that plan batches."""
 
 GIVEN = ("channels", "generator", "seed")
 """Arguments that follow from the network and the experiment's seed."""

@@ -35,11 +35,16 @@ class Network(Protocol):
 
 
 class Optimizers:
-    """Optimizers of disjoint parameters, each with the module that holds them, stepped as one."""
+    """Optimizers of disjoint parameters, each with the module that holds them, stepped as one.
+
+    In precision 16-mixed the loss is scaled, and a step whose gradients overflow is skipped; `pop_skipped` counts them.
+    """
 
     def __init__(self, parts: list[tuple[nn.Module, Optimizer]], fabric: Fabric) -> None:
         self.parts = parts
         self._fabric = fabric
+        self._scaler: torch.amp.GradScaler | None = getattr(fabric.strategy.precision, "scaler", None)
+        self._skipped = 0
         self._steppers: list[Any] = [fabric.setup_optimizers(optimizer) for _, optimizer in parts]
         self._parameters: list[Parameter] = [
             parameter
@@ -67,10 +72,36 @@ class Optimizers:
                 self._fabric.clip_gradients(module, stepper, clip_val=settings.clip_value)
             if settings.clip_norm is not None:
                 self._fabric.clip_gradients(module, stepper, max_norm=settings.clip_norm)
-            stepper.step()
+            if self._scaler is None:
+                stepper.step()
+        if (
+            self._scaler is not None
+        ):  # stepped by Fabric, the second would be unscaled by what the first has changed
+            self._step_scaled(self._scaler)
         # zero_grad without its hooks, which take a few percent of a small step
         for parameter in self._parameters:
             parameter.grad = None
+
+    def _step_scaled(self, scaler: torch.amp.GradScaler) -> None:
+        for _, optimizer in self.parts:
+            scaler.step(optimizer)
+        before = scaler.get_scale()
+        scaler.update()
+        self._skipped += scaler.get_scale() < before
+
+    def pop_skipped(self) -> int:
+        """Steps that were skipped since the last call."""
+        skipped, self._skipped = self._skipped, 0
+        return skipped
+
+    def scaler_state(self) -> dict[str, Any]:
+        """The state of the loss's scale; empty without one."""
+        return {} if self._scaler is None else self._scaler.state_dict()
+
+    def load_scaler_state(self, state: dict[str, Any]) -> None:
+        """Loads what `scaler_state` returned."""
+        if self._scaler is not None and state:
+            self._scaler.load_state_dict(state)
 
     def catch_up(self) -> None:
         """Applies the deferred updates of row-sparse proxies; call it before the learning rates change."""

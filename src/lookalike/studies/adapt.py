@@ -24,7 +24,7 @@ TOY = Experiment(
     model=ModelSettings(backbone="test_resnet", weights="none"),
     train=TrainSettings(precision="32-true"),
 )
-TOY_LOSS = {"proxies_per_class": 2, "centers_per_class": 2, "coarse": [3]}
+TOY_LOSS = {"proxies_per_class": 2, "centers_per_class": 2, "coarse": [3], "learners": 2, "neighborhood": 2}
 NEUTRAL = ("model.weights", "data.workers")  # where things lie, and how fast: not what they are
 NEEDS_MAPS = ("horde",)  # losses of feature maps, which frozen mode does not keep
 
@@ -142,6 +142,7 @@ def _toy(experiment: Experiment) -> Experiment:
 def _fitting(experiment: Experiment, table: LabeledImages) -> Experiment:
     """The experiment with balanced batches of no more classes than training surely has."""
     most = max(2, table.num_classes // 4)
+    most -= most % experiment.loss.arguments.get("neighborhood", 1)
     if experiment.batch.sampler == "balanced" and experiment.batch.classes > most:
         return combined(experiment, Experiment(batch=BatchSettings(classes=most)))
     return experiment

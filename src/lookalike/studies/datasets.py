@@ -9,7 +9,8 @@ from lookalike.data.read import read
 from lookalike.data.readers import LAYOUTS
 from lookalike.data.readers.archives import is_archive
 from lookalike.errors import FileError, LookalikeError
-from lookalike.studies.study import DATASETS
+from lookalike.studies.protocols.single_run import training_half
+from lookalike.studies.study import DATASETS, Row
 
 TOY_TRAIN, TOY_TEST, TOY_IMAGES = 12, 6, 6
 
@@ -61,6 +62,25 @@ class Images:
             f"no {DATASETS[name]} in '{self.root}'{why}; put its folder or archive there, or run the study "
             "on other data with --dataset"
         )
+
+
+def other_groups(row: Row, table: LabeledImages) -> str:
+    """Why the groups of the row's own data set are not the paper's, by their number; empty where they may be."""
+    if row.given_groups is None or table.name != row.dataset:
+        return ""
+    wanted = str(row.experiment().loss.arguments["parents"]).partition(":")[2]
+    found = [
+        (level.name, len(np.unique(level.parents)))
+        for level in training_half(table).kept.coarse
+        if wanted in ("", level.name)
+    ]
+    if [count for _, count in found] == [row.given_groups]:
+        return ""
+    levels = ", ".join(f"{name} {count}" for name, count in found) or f"no level {wanted}"
+    return (
+        f"the paper has {row.given_groups} given groups, and the training classes have: {levels}; the row is run "
+        "and is not comparable. Its split or level is another one"
+    )
 
 
 def _within(root: Path | None, dataset: str) -> str | Path:

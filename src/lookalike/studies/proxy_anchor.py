@@ -2,9 +2,9 @@
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import BatchSettings, DataSettings, LossSettings, TrainSettings
-from lookalike.studies import baselines, recipes
-from lookalike.studies.baselines import dimension
+from lookalike.studies import recipes
 from lookalike.studies.published import PrintedRow, citation, printed_tables
+from lookalike.studies.recipes import dimension
 from lookalike.studies.study import DATASETS, Figure, Recipe, Row, Study, recall_keys, with_cited_rows
 
 SOURCE = citation("proxy_anchor")
@@ -20,17 +20,19 @@ def _comparison_rows(table_name: str, dataset: str, group: str, prefix: str) -> 
     """The rows of a comparison that can be run; which of them a table prints differs."""
     table = TABLES[table_name]
     printed = {row.label: row for row in table.rows if row.group == group}
-    anchor, similarity = recipes.proxy_anchor(dataset), baselines.multi_similarity(dataset)
-    triple = baselines.soft_triple(dataset)
-    larger_horde = baselines.horde(dataset)
+    anchor, similarity = recipes.proxy_anchor(dataset), recipes.multi_similarity(dataset)
+    triple = recipes.soft_triple(dataset)
+    larger_horde = recipes.horde(dataset)
     known: list[tuple[str, str, Recipe, tuple[Experiment, ...], str]] = [
         ("MS 64", "multi_similarity-64", similarity, (dimension(64),), CITED),
         ("MS 128", "multi_similarity-128", similarity, (dimension(128),), CITED),
         ("MS 512", "multi_similarity-512", similarity, (), CITED),
         ("SoftTriple 64", "soft_triple-64", triple, (dimension(64),), CITED),
         ("SoftTriple 512", "soft_triple-512", triple, (), CITED),
-        ("Margin 128", "margin-128", baselines.margin(dataset), (), CITED),
-        ("RLL-H 512", "ranked_list-512", baselines.ranked_list(dataset), (), CITED),
+        ("Margin 128", "margin-128", recipes.margin(dataset), (), CITED),
+        ("HTL 512", "htl-512", recipes.hierarchical_triplet(dataset), (), CITED),
+        ("HTL 128", "htl-128", recipes.hierarchical_triplet(dataset), (dimension(128),), CITED),
+        ("RLL-H 512", "ranked_list-512", recipes.ranked_list(dataset), (), CITED),
         ("Proxy-Anchor 64", "proxy_anchor-64", anchor, (dimension(64),), ""),
         ("Proxy-Anchor 128", "proxy_anchor-128", anchor, (dimension(128),), ""),
         ("Proxy-Anchor 512", "proxy_anchor-512", anchor, (), ""),
@@ -206,7 +208,7 @@ def _dimensions() -> Study:
         ("multi_similarity", 64): TABLES["table2"].row("MS 64", "cars196"),
         ("multi_similarity", 512): TABLES["table2"].row("MS 512", "cars196"),
     }
-    systems = {"proxy_anchor": CARS, "multi_similarity": baselines.multi_similarity("cars196")}
+    systems = {"proxy_anchor": CARS, "multi_similarity": recipes.multi_similarity("cars196")}
     rows = [
         Row(
             name=f"{name}-{dim}",

@@ -2,9 +2,9 @@
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import BatchSettings, LossSettings, ModelSettings, TrainSettings
-from lookalike.studies import baselines, recipes
-from lookalike.studies.baselines import dimension
+from lookalike.studies import recipes
 from lookalike.studies.published import citation, printed_tables
+from lookalike.studies.recipes import dimension
 from lookalike.studies.study import Figure, Recipe, Row, Study, with_cited_rows
 
 SOURCE = citation("proxy_gml")
@@ -18,10 +18,11 @@ def _comparison() -> Study:
     table = TABLES["comparison"]
     rows = []
     for dataset in ("cub200", "cars196", "sop"):
-        gml, triple = recipes.proxy_gml(dataset), baselines.soft_triple(dataset)
+        gml, triple = recipes.proxy_gml(dataset), recipes.soft_triple(dataset)
         systems: list[tuple[str, str, Recipe, tuple[Experiment, ...], str]] = [
             ("SoftTriple 512 BN", "soft_triple-512", triple, (), CITED),
-            ("MS 512 BN", "multi_similarity-512", baselines.multi_similarity(dataset), (), CITED),
+            ("HTL 512 BN", "htl-512", recipes.hierarchical_triplet(dataset), (), CITED),
+            ("MS 512 BN", "multi_similarity-512", recipes.multi_similarity(dataset), (), CITED),
             ("ProxyGML 64 BN", "64", gml, (dimension(64),), ""),
             ("ProxyGML 384 BN", "384", gml, (dimension(384),), ""),
             ("ProxyGML 512 BN", "512", gml, (), ""),
@@ -151,7 +152,7 @@ def _lambda() -> Study:
 
 def _convergence() -> Study:
     """Slide 17: accuracy over training."""
-    triple, similarity = baselines.soft_triple("cars196"), baselines.multi_similarity("cars196")
+    triple, similarity = recipes.soft_triple("cars196"), recipes.multi_similarity("cars196")
     return Study(
         id="proxy_gml/convergence",
         title="Accuracy over training time, on Cars196",
@@ -171,8 +172,8 @@ def _cost() -> Study:
     """Supplement, Table 1."""
     table = TABLES["table1"]
     inception = (recipes.network(recipes.BN_INCEPTION), dimension(512))
-    margin, nca = baselines.margin("cars196"), Experiment(loss=LossSettings(name="proxy_nca"))
-    similarity = baselines.multi_similarity("cars196")
+    margin, nca = recipes.margin("cars196"), Experiment(loss=LossSettings(name="proxy_nca"))
+    similarity = recipes.multi_similarity("cars196")
     code = "the authors ran another project's code; run here with the recipe of the margin loss"
     return Study(
         id="proxy_gml/table1",
@@ -185,7 +186,7 @@ def _cost() -> Study:
                 Row(
                     name="semihard",
                     recipe=margin,
-                    changes=(*inception, baselines.SEMIHARD),
+                    changes=(*inception, recipes.SEMIHARD),
                     printed=table.row("Semi-Hard"),
                     note=code,
                 ),

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import LossSettings, ModelSettings, TrainSettings
-from lookalike.studies import baselines, recipes
-from lookalike.studies.baselines import dimension
+from lookalike.studies import recipes
 from lookalike.studies.published import PrintedRow, citation, printed_tables
+from lookalike.studies.recipes import dimension
 from lookalike.studies.study import Figure, Recipe, Row, Study, recall_keys, with_cited_rows
 
 SOURCE = citation("proxynca_pp")
@@ -33,12 +33,12 @@ def _comparison(number: int) -> Study:
         return Row(name=name, recipe=recipe, changes=changes, printed=table.row(label), note=note)
 
     own, rerun = recipes.proxynca_pp(dataset), _without(dataset, *recipes.ENHANCEMENTS)
-    softmax, smaller = baselines.norm_softmax(dataset), baselines.NORM_SOFTMAX_512
+    softmax, smaller = recipes.norm_softmax(dataset), recipes.NORM_SOFTMAX_512
     slower = _without(dataset, "max", "fast")
-    similarity = baselines.multi_similarity(dataset)
+    similarity = recipes.multi_similarity(dataset)
     rows = [
         row("MS I3 512", "multi_similarity-512", similarity, note=CITED),
-        row("HORDE I3 512", "horde-512", baselines.horde(dataset), note=CITED),
+        row("HORDE I3 512", "horde-512", recipes.horde(dataset), note=CITED),
         row("NormSoftMax R50 512", "norm_softmax-512", softmax, smaller, note=CITED),
         row("NormSoftMax R50 2048", "norm_softmax-2048", softmax, note=CITED),
         row("ProxyNCA R50 2048", "proxynca-2048", own, *rerun, note=RERUN),
@@ -48,7 +48,7 @@ def _comparison(number: int) -> Study:
         row("ProxyNCA++ R50 2048", "proxynca_pp-2048", own),
     ]
     if dataset != "inshop":
-        rows.append(row("Margin R50 128", "margin-128", baselines.margin(dataset), note=CITED))
+        rows.append(row("Margin R50 128", "margin-128", recipes.margin(dataset), note=CITED))
     return Study(
         id=f"proxynca_pp/table{number}",
         title=table.title,
@@ -115,15 +115,15 @@ UNTRAINED = Experiment(
 def _pooling() -> Study:
     """Table 11: pooling under other methods."""
     table = TABLES["table11"]
-    margin, similarity = baselines.margin("cub200"), baselines.multi_similarity("cub200")
+    margin, similarity = recipes.margin("cub200"), recipes.multi_similarity("cub200")
     on_resnet = recipes.network(recipes.RESNET50)
     methods: dict[str, tuple[str, Recipe, tuple[Experiment, ...]]] = {
         "untrained": ("Without Training {} R50 2048", CUB, (UNTRAINED,)),
         "margin": ("Margin {} R50 128", margin, ()),
-        "semihard": ("Triplet-Semihard sampling {} R50 128", margin, (baselines.SEMIHARD,)),
+        "semihard": ("Triplet-Semihard sampling {} R50 128", margin, (recipes.SEMIHARD,)),
         "multi_similarity-r50": ("MS {} R50 512", similarity, (on_resnet,)),
         "multi_similarity-i3": ("MS {} I3 512", similarity, ()),
-        "horde": ("Horde (Contrastive Loss) {} I3 512", baselines.horde("cub200"), ()),
+        "horde": ("Horde (Contrastive Loss) {} I3 512", recipes.horde("cub200"), ()),
     }
     average = Experiment(model=ModelSettings(pooling="average"))
     maximum = Experiment(model=ModelSettings(pooling="maximum"))

@@ -67,8 +67,8 @@ def notes(table: Table) -> list[str]:
         said.append(f"Note: {study.note}.")
     if (order := table.agreement()) is not None:
         said.append(
-            f"Order of rows by {order.metric}: {order.as_published} of {order.pairs} pairs as published; by "
-            f"intervals that do not overlap, {order.confirmed} pairs are confirmed and {order.refuted} refuted."
+            f"Order of rows by {order.metric}: {order.as_published} of {order.pairs} pairs as published; by 95 % "
+            f"intervals of the difference by seed, {order.confirmed} pairs are confirmed and {order.refuted} refuted."
         )
     said.append(
         "Ours: percent, mean over n seeds ± half of its 95 % Student interval; costs as they are. "

@@ -3,6 +3,7 @@
 from typing import Any
 
 from lookalike.config.experiment import Experiment
+from lookalike.studies import STUDIES
 from lookalike.studies.protocols import PROTOCOLS
 from lookalike.studies.published import SOURCES
 from lookalike.studies.study import DATASETS, Recipe, Row, Study
@@ -98,15 +99,18 @@ def what(row: Row, twins: dict[str, str]) -> str:
 
 
 def twins_of(study: Study) -> dict[str, str]:
-    """For each row that is the same experiment as an earlier one, the name of that."""
-    first: dict[tuple[str, str], str] = {}
+    """For each row that is the same experiment as an earlier one, of this study or another, where that is."""
+    first: dict[tuple[str, ...], str] = {}
     twins = {}
-    for row in study.rows:
-        if row.recipe is not None:
-            key = (row.dataset, row.experiment().model_dump_json())
-            if key in first:
+    for other in STUDIES.values():
+        for row in other.rows:
+            if row.recipe is None:
+                continue
+            recipe = row.recipe
+            key = (row.dataset, recipe.protocol, recipe.similarity, row.experiment().model_dump_json())
+            if other.id == study.id and key in first:
                 twins[row.name] = first[key]
-            first.setdefault(key, row.name)
+            first.setdefault(key, row.name if other.id == study.id else f"{other.id} {row.name}")
     return twins
 
 

@@ -81,6 +81,7 @@ class Row:
         printed: what the paper printed for it.
         x: place on the figure's horizontal axis.
         series: which line of the figure the point is on.
+        given_groups: how many groups the paper has on the level of the data that the row names.
         note: what a reader of the row should know.
     """
 
@@ -90,6 +91,7 @@ class Row:
     printed: PrintedRow | None = None
     x: float | None = None
     series: str = ""
+    given_groups: int | None = None
     note: str = ""
 
     @property

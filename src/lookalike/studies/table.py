@@ -6,8 +6,8 @@ taken: only the order of the rows can be compared then.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,13 @@ RETRIEVALS = "retrievals"
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A row of the table; `ours` by metric, in percent but for costs."""
+    """A row of the table; `ours` by metric, and `by_seed` by seed and metric, in percent but for costs."""
 
     row: Row
     dataset: str = ""
     comparable: bool = True
     ours: dict[str, Interval]
+    by_seed: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
     selected_on: str = ""
     protocol: str = ""
     kept: str = ""
@@ -49,8 +50,8 @@ class Line:
 class Agreement:
     """Of how many pairs of rows the order is as published, and of how many even beyond chance.
 
-    Rows of one data set only are paired; pairs printed as equal are left out. A pair is confirmed (or refuted)
-    where the intervals of the two rows do not overlap and the order is as published (or the other way round).
+    Rows of one data set only are paired; pairs printed as equal are left out. A pair is confirmed (or refuted) where
+    the 95 % Student interval of the difference by seed is above 0 on the published side (or on the other).
     """
 
     metric: str
@@ -90,7 +91,7 @@ class Table:
         """The agreement of orders by the first metric that two rows have; None without a pair."""
         for metric in self.metrics:
             known = [
-                (line, line.ours[metric], printed.value)
+                (line, printed.value)
                 for line in self.lines
                 if metric in line.ours
                 and (printed := line.row.published.get(metric)) is not None
@@ -98,24 +99,36 @@ class Table:
             ]
             signs = [
                 (math.copysign(1, one_value - other_value), one, other)
-                for number, (one_line, one, one_value) in enumerate(known)
-                for other_line, other, other_value in known[number + 1 :]
-                if one_line.row.dataset == other_line.row.dataset and one_value != other_value
+                for number, (one, one_value) in enumerate(known)
+                for other, other_value in known[number + 1 :]
+                if one.row.dataset == other.row.dataset and one_value != other_value
             ]
             if signs and metric not in COSTS:
                 return Agreement(
                     metric=metric,
                     pairs=len(signs),
-                    as_published=sum(sign * (one.mean - other.mean) > 0 for sign, one, other in signs),
-                    confirmed=sum(_above(one, other) == sign for sign, one, other in signs),
-                    refuted=sum(_above(one, other) == -sign for sign, one, other in signs),
+                    as_published=sum(
+                        sign * (one.ours[metric].mean - other.ours[metric].mean) > 0
+                        for sign, one, other in signs
+                    ),
+                    confirmed=sum(_above(one, other, metric) == sign for sign, one, other in signs),
+                    refuted=sum(_above(one, other, metric) == -sign for sign, one, other in signs),
                 )
         return None
 
 
-def _above(one: Interval, other: Interval) -> int:
-    """1 or -1 where the whole of one interval is above or below the other; 0 where they overlap or are unknown."""
-    return int(one.low > other.high) - int(one.high < other.low)
+def _above(one: Line, other: Line, metric: str) -> int:
+    """1 or -1 where the interval of one less other, over the seeds that both have, is above or below 0; else 0."""
+    seeds = [seed for seed, values in one.by_seed.items() if metric in values and seed in other.by_seed]
+    differences = [
+        one.by_seed[seed][metric] - other.by_seed[seed][metric]
+        for seed in seeds
+        if metric in other.by_seed[seed]
+    ]
+    if len(differences) < 2:
+        return 0
+    interval = student_interval(differences)
+    return int(interval.low > 0) - int(interval.high < 0)
 
 
 def build_tables(study: Study, out: Path) -> list[Table]:
@@ -144,13 +157,15 @@ def _table(study: Study, conditions: str, results: list[Result]) -> Table:
 def _line(row: Row, results: list[Result]) -> Line:
     if not results:
         return Line(row=row, ours={}, status="not run" if row.recipe else "cited")
+    by_seed = {result.seed: _finite(result.score) for result in results if result.score}
     scores = [result.score for result in results if result.score]
     failed = next((result.error for result in results if result.error), "")
     return Line(
         row=row,
         dataset=results[0].dataset,
         comparable=all(result.comparable for result in results),
-        ours=_intervals(scores),
+        ours=_intervals(list(by_seed.values())),
+        by_seed=by_seed,
         selected_on=_counted([score["selected_on"] for score in scores]),
         protocol=results[0].protocol,
         kept=_counted([score["kept"] for score in scores]),
@@ -161,16 +176,19 @@ def _line(row: Row, results: list[Result]) -> Line:
     )
 
 
-def _intervals(scores: Sequence[dict[str, Any]]) -> dict[str, Interval]:
-    """Mean and interval over the seeds of every metric that is finite."""
-    found = {}
-    for key in sorted({metric for score in scores for metric in score["metrics"]}):
-        values = [score["metrics"].get(key) for score in scores]  # JSON holds null for what is not finite
-        known = [value for value in values if value is not None and math.isfinite(value)]
-        if known:
-            scale = 1 if key.removeprefix(JOINED) in COSTS else 100
-            found[key] = student_interval([value * scale for value in known])
-    return found
+def _finite(score: dict[str, Any]) -> dict[str, float]:
+    """The metrics of a score in the units of the table, but for those that JSON holds null for."""
+    return {
+        key: value * (1 if key.removeprefix(JOINED) in COSTS else 100)
+        for key, value in score["metrics"].items()
+        if value is not None and math.isfinite(value)
+    }
+
+
+def _intervals(of_seeds: Sequence[dict[str, float]]) -> dict[str, Interval]:
+    """Mean and interval over the seeds of every metric."""
+    keys = sorted({key for values in of_seeds for key in values})
+    return {key: student_interval([values[key] for values in of_seeds if key in values]) for key in keys}
 
 
 def half_width(interval: Interval) -> float | None:

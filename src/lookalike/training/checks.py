@@ -6,9 +6,10 @@ from numpy.typing import NDArray
 
 from lookalike.data.splits import Split
 from lookalike.errors import ArgumentError, DataError
-from lookalike.losses import MetricLoss
+from lookalike.losses import BatchPlanner, MetricLoss
 from lookalike.training.context import RunContext
 from lookalike.training.inputs import Batches
+from lookalike.training.planned_batches import check_plan
 from lookalike.training.setup import build_batch_sampler, build_loss
 
 
@@ -23,9 +24,15 @@ def check_run(context: RunContext) -> list[str]:
     train, experiment = context.split.train, context.experiment
     # in few dimensions: with many classes the loss itself may be large
     loss = build_loss(
-        experiment, train.num_classes, 8, channels=8, generator=torch.Generator(), coarse=train.coarse
+        experiment, train.num_classes, 32, channels=8, generator=torch.Generator(), coarse=train.coarse
     )
-    batches = build_batch_sampler(context, torch.from_numpy(train.labels.copy()))
+    labels = torch.from_numpy(train.labels.copy())
+    if isinstance(loss, BatchPlanner):
+        if context.processes.size > 1:
+            raise ArgumentError(f"loss '{experiment.loss.name}' trains in one process; use --devices 1")
+        check_plan(loss, labels, experiment.batch)
+        return []
+    batches = build_batch_sampler(context, labels)
     return check_pairs(loss, batches, train.labels, experiment.loss.name)
 
 

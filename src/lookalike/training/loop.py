@@ -85,7 +85,12 @@ def train(
             learner.begin_epoch(epoch)
             mean_loss, steps = _train_epoch(learner, inputs, batches, epoch, rate, phase)
         learner.end_epoch()
-        pairs = loss.pop_pair_counts()
+        skipped, pairs = optimizers.pop_skipped(), loss.pop_pair_counts()
+        if skipped:
+            progress.say(
+                f"epoch {epoch}: {skipped} steps were skipped, since gradients overflowed 16-bit numbers; a few at the "
+                "start are usual, else lower the learning rates or set train.precision=bf16-mixed"
+            )
         if pairs is not None and pairs.warning:
             progress.say(f"warning: {pairs.warning}")
         record = {
@@ -93,6 +98,7 @@ def train(
             "loss": mean_loss,
             "lr_factor": rate(done=0.5),
             "steps": steps,
+            **({"skipped_steps": skipped} if skipped else {}),
             "seconds": time.monotonic() - began,
         }
         _end_epoch(state, learner, record, evaluate)
@@ -171,12 +177,14 @@ class Learner:
         state.model = clone_state(self.trainable.embedder.state_dict())
         state.loss = clone_state(self.loss.state_dict())
         state.optimizers = self.optimizers.state_dict()
+        state.scaler = self.optimizers.scaler_state()
 
     def load(self, state: TrainingState) -> None:
         """Takes weights and optimizers from `state`."""
         self.trainable.embedder.load_state_dict(state.model)
         self.loss.load_state_dict(state.loss)
         self.optimizers.load_state_dict(state.optimizers)
+        self.optimizers.load_scaler_state(state.scaler)
 
 
 def _train_epoch(

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from lookalike.config.schema import TrainSettings
 from lookalike.errors import TrainingError
 from lookalike.evaluation import RetrievalResult, embedding_health
-from lookalike.losses import MetricLoss
+from lookalike.losses import BatchPlanner, MetricLoss
 from lookalike.training.context import RunContext
 from lookalike.training.evaluate_run import score
-from lookalike.training.inputs import Inputs
+from lookalike.training.inputs import Batches, Inputs
 from lookalike.training.loop import train
+from lookalike.training.planned_batches import PlannedBatches
 from lookalike.training.run_dir import LOGS
 from lookalike.training.setup import build_batch_sampler, embed_all, save_best_model
 from lookalike.training.start_from import save_loss_proxies
@@ -90,7 +91,7 @@ class Stage:
                 self.trainable,
                 self.loss,
                 self.inputs,
-                build_batch_sampler(context, self.inputs.labels),
+                self._batches(),
                 self.settings,
                 fabric=context.fabric,
                 seed=context.experiment.seed,
@@ -112,6 +113,20 @@ class Stage:
             context.run_dir.path / LOGS / self.name, name, context.experiment.model_dump(mode="json"), done
         )
         return open_step_log(context.log_to if context.is_main_process else (), target)
+
+    def _batches(self) -> Batches:
+        """The sampler that the experiment names, or what the loss plans."""
+        context, loss = self.context, self.loss
+        if not isinstance(loss, BatchPlanner):
+            return build_batch_sampler(context, self.inputs.labels)
+        return PlannedBatches(
+            loss,
+            self.inputs.labels,
+            context.experiment.batch,
+            vectors=lambda pooled: embed_all(context, self.trainable, self.inputs, project=not pooled),
+            epochs=self.settings.epochs or 0,
+            seed=context.experiment.seed,
+        )
 
     def _save(self, state: TrainingState) -> None:
         """Writes what a resumed run needs, the log, and the model where this epoch is the best."""

@@ -25,6 +25,7 @@ class TrainingState:
     model: dict[str, Tensor] = field(default_factory=dict)
     loss: dict[str, Tensor] = field(default_factory=dict)
     optimizers: list[dict[str, Any]] = field(default_factory=list)
+    scaler: dict[str, Any] = field(default_factory=dict)
 
     def values(self, metric: str) -> list[float]:
         """One validation metric over the trained epochs."""

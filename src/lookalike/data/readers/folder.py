@@ -1,7 +1,9 @@
 """Reads folders of class folders: the label of an image is the folder it lies in."""
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -35,13 +37,18 @@ PARTS: dict[str, Part] = {
     "queries": Part("test", "query"),
     "probe": Part("test", "query"),
     "gallery": Part("test", "gallery"),
+    "bounding_box_train": TRAIN,
+    "bounding_box_test": Part("test", "gallery"),
 }
 """Names of folders, and words in a split column, that name a split; in any case."""
+ENDING = re.compile(r"[_\- ]?(set|split|images|imgs|data)$")
+"""What may follow them, as in `train_set` and `test images`."""
 
 
 def part_of(name: str) -> Part | None:
     """The part that a folder's name or a word stands for, if any."""
-    return PARTS.get(name.strip().casefold())
+    word = name.strip().casefold()
+    return PARTS.get(word) or PARTS.get(ENDING.sub("", word))
 
 
 def read_class_folders(folder: Path, *, labeled: bool = True) -> LabeledImages:
@@ -66,7 +73,7 @@ def read_class_folders(folder: Path, *, labeled: bool = True) -> LabeledImages:
     if level is None:
         notes += _notes_on_almost_parts(folders)
     else:
-        parts = [PARTS[names[level].casefold()] for names in folders]
+        parts = [part for names in folders if (part := part_of(names[level]))]
         folders = [[*names[:level], *names[level + 1 :]] for names in folders]
         split = np.array([part.split for part in parts], dtype=np.str_)
         if any(part.role != "both" for part in parts):
@@ -94,26 +101,28 @@ def read_class_folders(folder: Path, *, labeled: bool = True) -> LabeledImages:
 def _part_level(folders: list[list[str]]) -> int | None:
     """The level of folders that all name a part; below the top only where they name two or more."""
     for level in range(min(len(names) for names in folders)):
-        words = {names[level].casefold() for names in folders}
-        if words <= PARTS.keys() and (level == 0 or len({PARTS[word] for word in words}) > 1):
+        parts = {part_of(name) for name in {names[level] for names in folders}}
+        if None not in parts and (level == 0 or len(parts) > 1):
             return level
     return None
 
 
 def _notes_on_almost_parts(folders: list[list[str]]) -> list[str]:
-    """Says where some folders at the top name a part, others do not, and both hold the same class names."""
+    """Says where some folders at the top name a part, others do not, and two of them hold the same class names."""
     below: dict[str, set[str]] = defaultdict(set)
     for names in folders:
         if len(names) > 1:
             below[names[0]].add("/".join(names[1:]))
     named = sorted(top for top in below if part_of(top))
     others = sorted(top for top in below if not part_of(top))
-    for top in others:
-        for part in named:
-            shared = below[top] & below[part]
+    loose = sorted({names[0] for names in folders if len(names) == 1 and not part_of(names[0])})
+    for top in [*others, *loose[:1]]:
+        for part, other in [(part, top) for part in named] + list(combinations(named, 2)):
+            shared = below[other] & below[part]
             if shared:
                 return [
-                    f"{part}/ and {top}/ hold the same class names, such as {min(shared)}, and are read as different "
-                    f"classes: '{top}' is not a part; rename it to train, validation, test, query or gallery"
+                    f"{part}/ and {other}/ hold the same class names, such as {min(shared)}, and are read as different "
+                    f"classes: '{top}' is not a part; rename it to train, validation, test, query or gallery, or move "
+                    "it elsewhere"
                 ]
     return []

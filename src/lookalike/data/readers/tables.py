@@ -177,7 +177,7 @@ def _boxes(frame: Frame) -> Ints | None:
     for at, row in enumerate(frame.rows):
         texts = [frame.columns[name][at] for name in named]
         try:
-            left, top, right, bottom = (round(float(text or "")) for text in texts)
+            left, top, right, bottom = (round(float((text or "").replace(",", "."))) for text in texts)
         except (ValueError, OverflowError):
             left = right = top = bottom = 0
         if not (0 <= left < right and 0 <= top < bottom):

@@ -1,10 +1,4 @@
-"""How the systems of the four papers were trained: the base that the rows of the studies change.
-
-Settings follow the authors' released code where it is public, because it is what produced the numbers; where
-the paper's text differs, a comment or a caveat says so.
-
-Tags in comments: [S] paper, [P] poster, [C] code, [D] derived, "ours" a choice where no source says.
-"""
+"""How Proxy-Anchor, ProxyNCA++ and ProxyGML were trained; HPL is in `hierarchy`."""
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import (
@@ -16,33 +10,8 @@ from lookalike.config.schema import (
     ScheduleSettings,
     TrainSettings,
 )
+from lookalike.studies.recipes.base import BN_INCEPTION, PAPERS, RESNET50, SMALL, network
 from lookalike.studies.study import Recipe, combined
-
-SMALL = ("cub200", "cars196")
-RESNET50 = ModelSettings(backbone="resnet50.tv_in1k", weights="hub")
-"""torchvision's first weights, of the error rate that ProxyNCA++'s Table 2 prints; bilinear resizing."""
-BN_INCEPTION = ModelSettings(backbone="bn_inception", weights="bn_inception-52deb4733.pth")
-
-PAPERS = Experiment(
-    data=DataSettings(crop_scale=(0.08, 1.0)),  # of RandomResizedCrop where nothing else is said [C]
-    model=ModelSettings(start="random", finish="none", views=1),
-    train=TrainSettings(
-        mode="finetune",
-        warmup_epochs=0,
-        metric="recall_at_1",
-        compat=CompatSettings(random_proxies=True),
-        batch_norm="train",
-        schedule=ScheduleSettings(name="constant"),
-        precision="32-true",
-    ),
-)
-"""What all the papers do: fine-tune the whole network from a random projection, and choose by Recall@1."""
-
-
-def network(base: ModelSettings) -> Experiment:
-    """The change that makes a recipe's backbone another one."""
-    return Experiment(model=base)
-
 
 # ---- Proxy-Anchor: AdamW, average + maximum pooling, warm-up, clipping; most of it only in the code ----
 

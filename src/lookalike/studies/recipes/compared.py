@@ -1,7 +1,4 @@
-"""How the systems that the four papers compare themselves with were trained, as far as public sources say.
-
-Tags in comments as in `recipes`.
-"""
+"""How the systems that the four papers compare themselves with were trained, as far as public sources say."""
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import (
@@ -13,13 +10,8 @@ from lookalike.config.schema import (
     ScheduleSettings,
     TrainSettings,
 )
-from lookalike.studies.recipes import BN_INCEPTION, PAPERS, RESNET50, SMALL, network
+from lookalike.studies.recipes.base import BN_INCEPTION, PAPERS, RESNET50, SMALL, network
 from lookalike.studies.study import Recipe, combined
-
-
-def dimension(size: int) -> Experiment:
-    """The change to embeddings of `size` dimensions."""
-    return Experiment(model=ModelSettings(embedding_dim=size))
 
 
 def soft_triple(dataset: str) -> Recipe:
@@ -51,7 +43,7 @@ def soft_triple(dataset: str) -> Recipe:
             ),
         ),
         protocol="papers",
-        source="README",
+        source="README of the released code",
         caveats=()
         if dataset == "cars196"
         else ("ours: the README gives Cars196 only; the same settings here",),
@@ -94,12 +86,13 @@ def norm_softmax(dataset: str) -> Recipe:
         source="released code",
         caveats=(
             "images are squeezed to 256 x 256 and cropped in the code; here resized crops of half and more",
+            "with 512 dimensions there is a linear layer, which has a bias here and none in the code",
         ),
     )
 
 
 NORM_SOFTMAX_512 = Experiment(model=ModelSettings(embedding_dim=512, start="random"))
-"""NormSoftmax with a linear layer, which has a bias here and none in the code."""
+"""NormSoftmax with a linear layer."""
 
 
 def multi_similarity(dataset: str) -> Recipe:
@@ -167,7 +160,7 @@ def margin(dataset: str) -> Recipe:
         ),
         protocol="papers",
         source="Roth et al., Revisiting Training Strategies (2020)",
-        caveats=("not the margin paper's own settings, which no public source of ours gives",),
+        caveats=("not the margin paper's own settings, which no source that was read gives",),
     )
 
 

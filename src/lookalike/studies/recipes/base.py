@@ -1,0 +1,40 @@
+"""What recipes start from: what all the papers do, and their two networks."""
+
+from lookalike.config.experiment import Experiment
+from lookalike.config.schema import (
+    CompatSettings,
+    DataSettings,
+    ModelSettings,
+    ScheduleSettings,
+    TrainSettings,
+)
+
+SMALL = ("cub200", "cars196")
+RESNET50 = ModelSettings(backbone="resnet50.tv_in1k", weights="hub")
+"""torchvision's first weights, of the error rate that ProxyNCA++'s Table 2 prints; bilinear resizing."""
+BN_INCEPTION = ModelSettings(backbone="bn_inception", weights="bn_inception-52deb4733.pth")
+
+PAPERS = Experiment(
+    data=DataSettings(crop_scale=(0.08, 1.0)),  # of RandomResizedCrop where nothing else is said [C]
+    model=ModelSettings(start="random", finish="none", views=1),
+    train=TrainSettings(
+        mode="finetune",
+        warmup_epochs=0,
+        metric="recall_at_1",
+        compat=CompatSettings(random_proxies=True),
+        batch_norm="train",
+        schedule=ScheduleSettings(name="constant"),
+        precision="32-true",
+    ),
+)
+"""What all the papers do: fine-tune the whole network from a random projection, and choose by Recall@1."""
+
+
+def network(base: ModelSettings) -> Experiment:
+    """The change that makes a recipe's backbone another one."""
+    return Experiment(model=base)
+
+
+def dimension(size: int) -> Experiment:
+    """The change to embeddings of `size` dimensions."""
+    return Experiment(model=ModelSettings(embedding_dim=size))
