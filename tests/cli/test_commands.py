@@ -190,7 +190,7 @@ def test_memory_that_does_not_suffice_is_one_line_too(lookalike, trained, monkey
     )
 
 
-@pytest.mark.parametrize("words", [["trian"], ["train"], ["train", "photos"], ["search", "--kk"]])
+@pytest.mark.parametrize("words", [["trian"], ["train"], ["search", "--kk"]])
 def test_wrong_commands_exit_with_2(lookalike, words):
     assert lookalike(*words).code == 2
 

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from lookalike.cli import run as main
 from lookalike.errors import FileError
 from lookalike.export.hub import push_to_hub
 from lookalike.export.model_card import model_card
@@ -136,10 +137,12 @@ def test_a_hub_that_refuses_is_one_line(hub, run, tmp_path):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_offline_nothing_is_tried(run, table, monkeypatch):
+def test_offline_nothing_is_tried(run, table, monkeypatch, capsys):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(FileError, match="HF_HUB_OFFLINE is set"):
         push_to_hub(run, "somebody/toys", table)
+    assert main(["push", "no run", "somebody/toys"]) == 1  # said before anything is read
+    assert capsys.readouterr().err.startswith("error: HF_HUB_OFFLINE is set")
 
 
 def test_the_card_says_what_is_known_and_no_more(run):

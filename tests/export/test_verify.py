@@ -82,3 +82,5 @@ def test_where_a_runs_images_are(run, folder):
     (run / "data.json").write_text("{", encoding="utf-8")
     with pytest.raises(FileError, match="damaged"):
         data_source(run)
+    with pytest.raises(FileError, match="there is no run directory"):
+        data_source(run / "nowhere")

@@ -18,8 +18,9 @@ Images = Annotated[
 def push(run: RunArgument, name: Name, public: Public = False, images: Images = None) -> None:
     """Upload the run's model as a timm model with a model card, after checking it on real images."""
     from lookalike.data.read import read
-    from lookalike.export.hub import push_to_hub
+    from lookalike.export.hub import check_online, push_to_hub
     from lookalike.export.source import data_source
 
+    check_online()
     table = read(images or data_source(run), labeled=False)
     print(push_to_hub(run, name, table, private=not public))

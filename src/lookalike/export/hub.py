@@ -15,6 +15,18 @@ from lookalike.models.checkpoint import load_model
 from lookalike.models.pretrained import hub_is_offline
 
 
+def check_online() -> None:
+    """Refuses to begin an upload where the user has forbidden the hub.
+
+    Raises:
+        FileError: HF_HUB_OFFLINE is set.
+    """
+    if hub_is_offline():
+        raise FileError(
+            "HF_HUB_OFFLINE is set, so nothing can be uploaded; unset it, or use: lookalike export --timm"
+        )
+
+
 def push_to_hub(run: Path, name: str, table: LabeledImages, *, private: bool = True) -> str:
     """Exports, checks on images of `table`, uploads, and returns the repository's address.
 
@@ -22,10 +34,7 @@ def push_to_hub(run: Path, name: str, table: LabeledImages, *, private: bool = T
         ArgumentError: the name is not that of a repository, or timm cannot express the model.
         FileError: the hub is out of reach, or refuses.
     """
-    if hub_is_offline():
-        raise FileError(
-            "HF_HUB_OFFLINE is set, so nothing can be uploaded; unset it, or use: lookalike export --timm"
-        )
+    check_online()
     model, _ = load_model(run)
     views = model.config.views
     model.set_views(1)

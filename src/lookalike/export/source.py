@@ -29,6 +29,8 @@ def data_source(run: Path) -> str:
     Raises:
         FileError: the run does not say, or they are no longer there.
     """
+    if not run.is_dir():
+        raise FileError(f"there is no run directory '{run}'")
     source = str(read_facts(run, "data.json").get("source") or "")
     if not source or (source.startswith("/") and not Path(source).exists()):
         where = f"'{source}' is gone" if source else f"'{run}' does not say where its images are"

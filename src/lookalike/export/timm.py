@@ -182,12 +182,12 @@ def _check_folder(folder: Path) -> None:
     if folder.is_file():
         raise FileError(f"'{folder}' is a file; name a folder for the timm model")
     if folder.is_dir():
-        strangers = {file.name for file in folder.iterdir()} - {
+        others = {file.name for file in folder.iterdir()} - {
             "config.json",
             "model.safetensors",
             "README.md",
         }
-        if strangers:
+        if others:
             raise FileError(
-                f"'{folder}' holds other files ({', '.join(sorted(strangers)[:3])}); name a new folder"
+                f"'{folder}' holds other files ({', '.join(sorted(others)[:3])}); name a new folder"
             )

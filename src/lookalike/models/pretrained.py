@@ -143,6 +143,10 @@ def _describe(name: str) -> Backbone:
     try:
         return backbones.describe(name)
     except FileError as error:
+        if name.startswith("hf-hub:") and hub_is_offline():
+            raise FileError(
+                f"backbone '{name}' is not in the hub's cache, and HF_HUB_OFFLINE is set; {works_offline()}"
+            ) from error
         if name.startswith("hf-hub:"):
             raise FileError(f"{error}; {works_offline()}") from error
         raise
