@@ -52,14 +52,15 @@ class ProxySynthesis(ClassWrapper):
 
     x~_i = unit(t x_i + (1-t) x_j),  p~_i = unit(t p_{y_i} + (1-t) p_{y_j}),  t ~ Beta(beta, beta) once per step
 
-    j is the row before i, after the batch was put in an order in which neighbors are of different classes. Where a
-    class has more than half of the batch, equal neighbors are left; as in the authors' code, they make a class too.
+    j is the row before i, after the batch was put in an order in which neighbors are of different classes.
 
     Args:
         base, seed, generator: see `ClassWrapper`; not SoftTriple. The authors' code has NormSoftmax and Proxy-NCA
             in its softmax form; over other bases this is a plain reading.
         mu: synthetic classes per sample.
         beta: alpha in the authors' code.
+        keep_equal_pairs: whether neighbors of one class, which are left where a class has more than half of the
+            batch, become classes too, as in the authors' code; their proxy is the real one under another label.
     """
 
     paper = (
@@ -75,6 +76,7 @@ class ProxySynthesis(ClassWrapper):
         base: Base = "norm_softmax",
         mu: float = 1.0,
         beta: float = 0.4,
+        keep_equal_pairs: bool = False,
         seed: int = 0,
         generator: Generator | None = None,
     ) -> None:
@@ -87,6 +89,7 @@ class ProxySynthesis(ClassWrapper):
             )
         self.mu = mu
         self.beta = beta
+        self.keep_equal_pairs = keep_equal_pairs
 
     def training_loss(self, embeddings: Tensor, labels: Tensor, iteration: int) -> Tensor:
         share = float(np.random.default_rng((self.seed, iteration)).beta(self.beta, self.beta))
@@ -102,6 +105,9 @@ class ProxySynthesis(ClassWrapper):
             unit_BD, unit_CD = unit_rows(embeddings), unit_rows(self.base.proxies)
             own_BD = unit_CD[labels]
             embeddings_SD, proxies_SD = mixed(unit_BD, partner_S, share), mixed(own_BD, partner_S, share)
+            if not self.keep_equal_pairs:
+                different_S = labels[: len(partner_S)] != labels[partner_S]
+                embeddings_SD, proxies_SD = embeddings_SD[different_S], proxies_SD[different_S]
             classes = self.num_classes + len(proxies_SD)
             synthetic_S = torch.arange(self.num_classes, classes, device=labels.device)
             return self.base.chunked(
