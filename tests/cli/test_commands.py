@@ -231,3 +231,12 @@ def test_calibrate_stores_a_threshold_that_search_marks_by(lookalike, trained, d
     assert json.loads((desk / "u.index" / "index.json").read_text())["threshold"] == stored
     assert lookalike("calibrate", "runs/other", "photos", "--index", "t.index", "--recall", "0.9").code == 1
     assert lookalike("calibrate", "runs/photos", "photos", "--recall", "0.9", "--precision", "0.9").code == 1
+
+
+def test_calibrate_refuses_a_wrong_index_before_it_chooses(lookalike, trained, desk):
+    (desk / "runs" / "photos" / "threshold.json").unlink(missing_ok=True)
+    for wrong in ("photos", "absent.index"):
+        done = lookalike("calibrate", "runs/photos", "photos", "--recall", "0.9", "--index", wrong)
+        assert done.code == 1
+        assert "no index in" in done.err
+    assert not (desk / "runs" / "photos" / "threshold.json").exists()

@@ -1,5 +1,6 @@
 """One contract for every engine; `servers` starts the real ones that some need."""
 
+import json
 import sys
 
 import numpy as np
@@ -9,6 +10,7 @@ from lookalike.errors import ArgumentError, FileError, MissingExtraError
 from lookalike.search.engines import ENGINES, EngineLocation
 from lookalike.search.engines.exact import search_rows
 from lookalike.search.engines.faiss import FaissEngine, FaissSettings
+from lookalike.search.engines.measured import FILE, measured
 from lookalike.search.engines.vector_file import VectorFile
 
 DIM = 8
@@ -183,3 +185,21 @@ def test_a_missing_package_prints_the_install_command(tmp_path, monkeypatch, nam
     monkeypatch.setitem(sys.modules, ENGINES[name].package, None)
     with pytest.raises(MissingExtraError, match=rf"pip install 'lookalike\[{ENGINES[name].extra}\]'"):
         ENGINES[name].open(EngineLocation(tmp_path, DIM, uri="postgresql://host/db"))
+
+
+def test_published_measurements_are_of_engines_and_name_their_source():
+    for name, row in json.loads(FILE.read_text(encoding="utf-8")).items():
+        assert name in ENGINES
+        assert 0 < row["recall_at_10"] <= 1
+        assert row["queries_per_second"] > 0
+        assert row["command"]
+        assert row["date"]
+        assert row["commit"]
+        assert row["machine"]
+
+
+def test_an_engine_that_was_not_measured_shows_no_number(monkeypatch, tmp_path):
+    (tmp_path / "measured.json").write_text('{"exact": {"recall_at_10": 1.0, "queries_per_second": 51.4}}')
+    monkeypatch.setattr("lookalike.search.engines.measured.FILE", tmp_path / "measured.json")
+    assert measured("exact") == ("100.0 %", "51")
+    assert measured("milvus") == ("-", "-")
