@@ -14,15 +14,17 @@ ENV PIP_NO_CACHE_DIR=1 \
     LOOKALIKE_CACHE=/cache \
     HF_HOME=/cache/huggingface
 
+# hadolint ignore=DL3013
 RUN pip install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch torchvision
 
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
+# hadolint ignore=DL3013
 RUN pip install ".[serve]"
 
-RUN useradd --create-home lookalike && mkdir /cache && chown lookalike /cache
-USER lookalike
+RUN useradd --create-home --uid 1000 lookalike && mkdir /cache && chown lookalike /cache
+USER 1000
 WORKDIR /home/lookalike
 EXPOSE 8000
 ENTRYPOINT ["lookalike"]

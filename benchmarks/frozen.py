@@ -34,9 +34,9 @@ from lookalike.config.schema import TrainSettings
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.samplers import RandomBatches
 from lookalike.losses import ProxyAnchor
-from lookalike.models.backbones import Architecture
 from lookalike.models.config import EmbedderConfig
 from lookalike.models.embedder import Embedder
+from lookalike.models.networks import Architecture
 from lookalike.optim.factory import build_optimizers
 from lookalike.preprocessing import Preprocessing
 from lookalike.training.inputs import CachedInputs

@@ -1,4 +1,4 @@
-"""Whether decoding keeps up with the network: images a second of each alone, and of both together.
+"""Whether decoding keeps up with the network: images per second of each alone, and of both together.
 
     python -m benchmarks.loader DATA [--threads N] [--workers W] [--size 112] [--images 1440] [--short]
 
@@ -45,7 +45,7 @@ from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.image_io import open_image
 from lookalike.data.read import read
 from lookalike.data.samplers import RandomBatches
-from lookalike.data.transforms import eval_transform, train_transform
+from lookalike.data.transforms import EvalTransform, TrainTransform
 from lookalike.embedding import embed, embed_to_file
 from lookalike.losses import ProxyAnchor
 from lookalike.models.embedder import build_embedder
@@ -80,7 +80,7 @@ def photos(table: LabeledImages, folder: Path) -> LabeledImages:
 
 
 def report(name: str, images: int, seconds: Seconds, floor: Seconds | None = None) -> None:
-    """One line: images a second by both clocks, and the shares of the floor's."""
+    """One line: images per second by both clocks, and the shares of the floor's."""
     wall, cpu = images / seconds
     shares = "" if floor is None else "{:8.0%} {:8.0%}".format(*(floor / seconds))
     print(f"  {name:44} {wall:8,.0f} {cpu:8,.0f} {shares}", flush=True)
@@ -100,7 +100,7 @@ def median_of(rounds: int, works: dict[str, Callable[[], object]]) -> dict[str, 
 def decoding(table: LabeledImages, options: argparse.Namespace) -> None:
     """One process, no DataLoader."""
     preprocessing = Preprocessing(size=options.size, resize=options.size)
-    plain, crops = eval_transform(preprocessing), train_transform(preprocessing, scale=CROPS)
+    plain, crops = EvalTransform(preprocessing), TrainTransform(preprocessing, scale=CROPS)
     table = table.rows(range(min(len(table), 200)))
     files = [table.file(row) for row in range(len(table))]
     opened = [open_image(file) for file in files]
@@ -126,7 +126,7 @@ def loaders(table: LabeledImages, options: argparse.Namespace) -> None:
     """As training and embedding receive them."""
     inputs, kept = build_inputs(table, options), build_inputs(table, options, kept=True)
     kept.prepare(1)
-    plain = ImageDataset(table, eval_transform(Preprocessing(size=options.size, resize=options.size)))
+    plain = ImageDataset(table, EvalTransform(Preprocessing(size=options.size, resize=options.size)))
     batches = RandomBatches(table.labels, batch_size=TRAINING)
     trainers, embedders = decoding_workers(options.workers), embedding_workers(options.workers, "cpu")
     works: dict[str, Callable[[], object]] = {
@@ -142,7 +142,7 @@ def loaders(table: LabeledImages, options: argparse.Namespace) -> None:
 
 def build_inputs(table: LabeledImages, options: argparse.Namespace) -> ImageInputs:
     """What mode finetune reads."""
-    crops = train_transform(Preprocessing(size=options.size, resize=options.size), scale=CROPS)
+    crops = TrainTransform(Preprocessing(size=options.size, resize=options.size), scale=CROPS)
     return ImageInputs(table, crops, seed=0, workers=options.workers)
 
 
@@ -204,7 +204,7 @@ def training(table: LabeledImages, options: argparse.Namespace) -> None:
 def embedding(table: LabeledImages, options: argparse.Namespace) -> None:
     """All images, ready in memory, and from their files."""
     embedder = build_embedder(BACKBONE, weights="none", size=options.size)
-    dataset = ImageDataset(table, eval_transform(embedder.preprocessing))
+    dataset = ImageDataset(table, EvalTransform(embedder.preprocessing))
     images = torch.cat(list(image_batches(dataset, batch_size=EMBEDDING, workers=0)))
     fast = fuse_for_inference(embedder)
 
@@ -269,7 +269,7 @@ def main() -> None:
     spread = np.linspace(0, len(whole) - 1, min(options.images, len(whole))).astype(int)
     table = whole.rows(spread)
     workers = "workers as by default" if options.workers is None else f"{options.workers} workers"
-    print(f"{options.size} px, {options.threads} threads, {workers}; images a second")
+    print(f"{options.size} px, {options.threads} threads, {workers}; images per second")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["LOOKALIKE_CACHE"] = str(Path(folder) / "cache")
         few = table.rows(range(0, len(table), max(1, len(table) // 360)))

@@ -1,10 +1,10 @@
-"""Every loss on frozen features of unseen classes: quality and seconds an epoch, several seeds.
+"""Every loss on frozen features of unseen classes: quality and seconds per epoch, several seeds.
 
     python -m benchmarks.loss_table cars196.zip --seeds 3 --out losses.md
 
 One network embeds all images once; each loss then trains the projection from the same whitened start, its
 proxies from class means. For each loss the head's rate is chosen among `RATES` by the validation classes
-with seed 0; the epoch is chosen by them in every run. Test classes are measured once a run, for the table.
+with seed 0; the epoch is chosen by them in every run. Test classes are measured once per run, for the table.
 """
 
 import argparse
@@ -75,7 +75,7 @@ class Bench:
         return build_context(self.table, settings, Path(tempfile.mkdtemp()), split)
 
     def run(self, settings: list[str]) -> dict[str, float]:
-        """Metrics of the best epoch on validation and test, and seconds an epoch."""
+        """Metrics of the best epoch on validation and test, and seconds per epoch."""
         context, embedder, split = (
             self._job(["train.mode=frozen", *settings]),
             self.trainable.embedder,
@@ -134,7 +134,7 @@ def main() -> None:
     matrix = (bench.test @ bench.start.weight.T + bench.start.bias).numpy()
     start = score(bench.context.split.test, matrix)
     lines = [
-        "| loss | head rate | recall_at_1 | map_at_r | epoch kept | seconds an epoch |",
+        "| loss | head rate | recall_at_1 | map_at_r | epoch kept | seconds per epoch |",
         "|---|---|---|---|---|---|",
         f"| the whitened start | | {100 * start['recall_at_1']:.1f} | {100 * start['map_at_r']:.2f} | 0 | |",
     ]

@@ -1,4 +1,4 @@
-"""One million classes of dimension 128 on one machine: seconds a step, memory of the process, and learning.
+"""One million classes of dimension 128 on one machine: seconds per step, memory of the process, and learning.
 
     python -m benchmarks.million [--classes N] [--threads N] [--steps N]
 
@@ -12,7 +12,7 @@ sparse, no momentum         the same as sparse with betas=(0, 0.999)
 
 then short runs with the three kinds of momentum: NormSoftmax over a million synthetic classes.
 Class c has a random center; samples are centers plus noise of 0.7 their length, turned by a fixed random
-matrix. Proxies start at random and only they learn, with a twentieth of the classes a step; each class that is
+matrix. Proxies start at random and only they learn, with a twentieth of the classes per step; each class that is
 trained comes up twice. They print the share of fresh samples of such classes whose nearest proxy of all is
 their own, before and after.
 

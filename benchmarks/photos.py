@@ -19,7 +19,7 @@ from PIL import Image
 from torchvision.transforms import v2
 
 from lookalike.data.image_io import open_image
-from lookalike.data.transforms import eval_transform
+from lookalike.data.transforms import EvalTransform
 from lookalike.preprocessing import Preprocessing
 
 WIDTH, HEIGHT = 4000, 3000
@@ -51,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--photos", type=int, default=12)
     count = parser.parse_args().photos
-    fixed = eval_transform(Preprocessing(size=SIZE, resize=SIZE))
+    fixed = EvalTransform(Preprocessing(size=SIZE, resize=SIZE))
     crop = v2.RandomResizedCrop(SIZE)
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{number}.jpg" for number in range(count)]

@@ -1,6 +1,6 @@
 """Where a backbone's time goes, by stage: `python -m benchmarks.stages tf_efficientnet_lite0 --size 112`.
 
-For each stage: multiply-accumulates, milliseconds an image forward (inference mode) and forward + backward
+For each stage: multiply-accumulates, milliseconds per image forward (inference mode) and forward + backward
 (training its own parameters and passing the gradient on), and the bytes of one image's activation after it
 in half precision. The default cut of partial training is read off this table. The least of several repeats
 counts, since other work on the machine only ever adds.

@@ -49,7 +49,7 @@ from lookalike.__main__ import _keep_freed_memory
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.read import read
-from lookalike.data.transforms import eval_transform
+from lookalike.data.transforms import EvalTransform
 from lookalike.losses import MetricLoss
 from lookalike.models.batch_norm import freeze_batch_norm
 from lookalike.models.embedder import Embedder
@@ -323,7 +323,7 @@ def plain_partial(start: Start, batches: Slices, *, cached: bool, epochs: int, b
     ]
 
     def views_of(inputs: CachedInputs, views: int) -> Views:
-        images = ImageDataset(inputs.table, eval_transform(network.embedder.preprocessing))
+        images = ImageDataset(inputs.table, EvalTransform(network.embedder.preprocessing))
         inputs.cache.ensure(range(views if cached else 0))
 
         def image(row: int, view: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Losses and miners of pytorch-metric-learning as losses of ours, beside a loss of ours, in one loop.
+"""Losses and miners of pytorch-metric-learning as losses of ours, and a loss of ours, in one loop.
 
     python examples/pml_losses.py
 

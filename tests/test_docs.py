@@ -1,4 +1,4 @@
-"""What the documents say is true: links lead somewhere, Python examples run, verbs exist."""
+"""What the documents say is true: links lead somewhere, Python examples run, commands exist."""
 
 import re
 import shlex
@@ -42,7 +42,7 @@ def console_lines():
 
 
 @pytest.mark.parametrize("line", sorted(set(console_lines())))
-def test_command_lines_in_documents_name_verbs_and_options_that_exist(line):
+def test_command_lines_in_documents_name_commands_and_options_that_exist(line):
     _, *words = shlex.split(line)
     command = typer.main.get_command(app)
     while hasattr(command, "commands"):
@@ -55,6 +55,6 @@ def test_command_lines_in_documents_name_verbs_and_options_that_exist(line):
             assert word.split("=")[0] in known, f"{line}: {word}"
 
 
-def test_every_verb_stands_in_the_readme():
-    for verb in typer.main.get_command(app).commands:
-        assert f"`{verb}`" in README, verb
+def test_every_command_is_in_the_readme():
+    for command in typer.main.get_command(app).commands:
+        assert f"`{command}`" in README, command

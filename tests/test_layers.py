@@ -19,7 +19,7 @@ LAYERS = (
 )
 """From the lowest; the packages of a layer do not import each other, but for `ALLOWED`."""
 
-ALLOWED = {("evaluation", "ranking")}
+ALLOWED = {("evaluation", "ranking"), ("search", "export")}
 """Pairs (importer, imported) within one layer."""
 
 ONLY_IN = {
@@ -30,6 +30,8 @@ ONLY_IN = {
         "data.image_io",
         "data.image_bytes",
         "data.image_color",
+        "data.image_depth",
+        "data.image_pixels",
         "data.image_formats",
         "data.glyphs",
     },
@@ -38,7 +40,7 @@ ONLY_IN = {
     "matplotlib": {"reporting", "data.glyphs", "studies.figure"},
     "sklearn": {"evaluation", "losses"},
     "faiss": {"evaluation.clustering", "search.engines.faiss"},
-    "sqlite3": {"search.catalog", "data.image_facts"},
+    "sqlite3": {"search.database", "search.catalog", "data.image_facts"},
     "psycopg": {"search.engines.pgvector"},
     "pymilvus": {"search.engines.milvus"},
     "fastapi": {"serve"},
@@ -46,7 +48,7 @@ ONLY_IN = {
     "uvicorn": {"serve"},
     "huggingface_hub": {"models.pretrained", "export.hub"},
     "onnx": {"export.programs"},
-    "onnxruntime": {"export.outside"},
+    "onnxruntime": {"export.outside", "export.runtime"},
     "optuna": {"studies.protocols.hyperparameter_search"},
 }
 """Packages that only these modules may import."""

@@ -16,13 +16,6 @@ def test_names_are_functions_or_classes_and_not_hidden_by_modules():
         assert name == "LOSSES" or callable(getattr(lookalike, name)), name
 
 
-def test_all_and_the_table_of_homes_agree():
-    assert set(lookalike.__all__) == set(lookalike._HOME)
-    constants = [name for name in lookalike.__all__ if name.isupper()]
-    others = [name for name in lookalike.__all__ if not name.isupper()]
-    assert lookalike.__all__ == constants + sorted(others)
-
-
 def test_import_loads_nothing_heavy():
     code = "import sys, lookalike; print([m for m in ('torch', 'numpy', 'timm') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

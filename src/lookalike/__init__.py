@@ -1,6 +1,6 @@
 """Image embeddings trained with proxies, measured honestly, and searched.
 
-The public door: everything here is loaded when it is first used, so `import lookalike` costs nothing.
+The public names: each is loaded when it is first used, so `import lookalike` costs nothing.
 """
 
 import importlib
@@ -55,30 +55,7 @@ _HOME = {
     "read": "data.read",
 }
 
-__all__ = [
-    "LOSSES",
-    "Embedder",
-    "Embeddings",
-    "Experiment",
-    "HierarchicalProxyLoss",
-    "ImageIndex",
-    "LabeledImages",
-    "LookalikeError",
-    "ProxyAnchor",
-    "ProxyGML",
-    "ProxyLoss",
-    "ProxyNCA",
-    "ProxyNCAPlusPlus",
-    "RetrievalResult",
-    "SoftTriple",
-    "build_embedder",
-    "embed",
-    "evaluate",
-    "fit",
-    "load_model",
-    "nearest",
-    "read",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
@@ -90,4 +67,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

@@ -25,8 +25,8 @@ def interrupt(signal_number: int, frame: FrameType | None) -> None:
 def _keep_freed_memory() -> None:
     """Lets the C library reuse large blocks instead of returning each to the system.
 
-    On a CPU every activation would otherwise be mapped and zeroed again; reusing them embeds half as many
-    images again in the same time (docs/benchmarks/README.md). Elsewhere than on glibc nothing happens.
+    On a CPU every activation would otherwise be mapped and zeroed again, which doubles the time to embed
+    (docs/how_to/use_in_another_loop.md). Elsewhere than on glibc nothing happens.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):

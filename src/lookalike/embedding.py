@@ -21,7 +21,7 @@ from torch import Tensor
 from lookalike.data.dataloader import embedding_workers, image_batches
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.data.transforms import eval_transform
+from lookalike.data.transforms import EvalTransform
 from lookalike.models.embedder import Embedder
 from lookalike.models.fuse import fuse_for_inference
 from lookalike.preprocessing import Preprocessing
@@ -99,7 +99,7 @@ def embed_with(
         result.float()
         for _, result in map_images(
             lambda images: torch.stack(function(images)).transpose(0, 1),
-            ImageDataset(table, eval_transform(preprocessing)),
+            ImageDataset(table, EvalTransform(preprocessing)),
             batch_size=batch_size,
             workers=workers,
             device=device,
@@ -144,7 +144,7 @@ def _embedded(
     """Embeddings batch by batch."""
     for rows, result in map_images(
         fuse_for_inference(embedder),
-        ImageDataset(table, eval_transform(embedder.preprocessing)),
+        ImageDataset(table, EvalTransform(embedder.preprocessing)),
         batch_size=batch_size,
         workers=workers,
         device=device,

@@ -20,11 +20,11 @@ class LookalikeError(Exception):
 
 
 class ArgumentError(LookalikeError, ValueError):
-    """An argument, label or setting that cannot be meant."""
+    """An invalid argument, label or setting."""
 
 
 class NotFiniteError(ArgumentError):
-    """Numbers that are NaN or infinite, in these samples of a batch; none are named when all are meant."""
+    """Numbers that are NaN or infinite; `samples` of the batch have them, all of it when empty."""
 
     def __init__(self, message: str, samples: Sequence[int] = ()) -> None:
         super().__init__(message)

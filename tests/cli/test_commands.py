@@ -1,4 +1,4 @@
-"""What the verbs print, write and refuse."""
+"""What the commands print, write and refuse."""
 
 import json
 import shutil
@@ -195,19 +195,6 @@ def test_wrong_commands_exit_with_2(lookalike, words):
     assert lookalike(*words).code == 2
 
 
-def test_settings_are_listed_with_defaults_and_meaning(lookalike):
-    out = lookalike("show", "settings").out
-    assert "train.proxy_lr" in out
-    assert "data.validation_fraction" in out
-
-
-@pytest.mark.parametrize(
-    "words", [["list", "losses"], ["list", "backbones"], ["list", "datasets"], ["doctor"]]
-)
-def test_reporting_verbs_speak_json(lookalike, words):
-    assert json.loads(lookalike(*words, "--json").out)
-
-
 def test_a_broken_image_is_named(lookalike, desk, tmp_path, caplog):
     shutil.copytree(desk / "photos", tmp_path / "photos")
     (tmp_path / "photos" / "3" / "2.png").write_bytes(b"\x89PNG\r\n\x1a\n and then nothing")
@@ -221,7 +208,7 @@ def test_a_broken_image_is_named(lookalike, desk, tmp_path, caplog):
     assert "2.png" in refused.err
 
 
-def test_stopping_by_hand_is_told_in_one_line(lookalike, monkeypatch):
+def test_stopping_with_ctrl_c_is_reported_in_one_line(lookalike, monkeypatch):
     def stop(*arguments, **settings):
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""lookalike study: list, show, run, table."""
+"""lookalike study: show, run, table."""
 
 import json
 
@@ -9,13 +9,6 @@ TOY = (
     "--set", "train.epochs=1", "--set", "data.workers=0", "--set", "model.embedding_dim=8",
     "--set", "data.image_size=32", "--seeds", "1", "--protocol", "held_out", "--quiet",
 )  # fmt: skip
-
-
-def test_list_is_a_name_and_a_title_per_line(lookalike):
-    lines = lookalike("study", "list").out.splitlines()
-    listed = json.loads(lookalike("study", "list", "--json").out)
-    assert [line.split("  ")[0] for line in lines] == [entry["study"] for entry in listed]
-    assert all(line.endswith(entry["title"]) for line, entry in zip(lines, listed, strict=True))
 
 
 def test_show_prints_what_differs_and_what_was_published(lookalike):
@@ -29,7 +22,7 @@ def test_show_prints_what_differs_and_what_was_published(lookalike):
     }  # fmt: skip
 
 
-def test_run_goes_on_and_table_prints_what_there_is(lookalike, tmp_path):
+def test_run_continues_and_table_prints_what_there_is(lookalike, tmp_path):
     first = lookalike("study", "run", "proxynca_pp/table7", *TOY, "--rows=-scale", "--out", tmp_path)
     assert first.code == 0, first.err
     assert "Measured on photos (photos, protocol held_out, network test_resnet, mode frozen" in first.out

@@ -163,7 +163,6 @@ NEVER_FILLED = {
     "train.patience",
     "train.clip_value",
     "train.clip_norm",
-    "train.proxy_weight_decay",
     "train.compat.batch_norm_momentum",
     "train.frozen_stages",
     "data.workers",
@@ -246,11 +245,10 @@ def test_files_of_another_version_are_refused(version, tmp_path):
         "data.crop_scale=[0.5, 0.1]",
         "data.crop_scale=[0, 1]",
         "data.crop_scale=[0.5, 2]",
-        "data.crop_ratio=[2, 1]",
         "seed=-1",
         "train.head_lr=.inf",
         "train.lr=.nan",
-        "train.schedule.metric=nmi",
+        "train.metric=nmi",
     ],
 )
 def test_values_that_would_fail_later_are_refused_at_once(assignment):
@@ -263,3 +261,11 @@ def test_half_precision_with_a_scaler_needs_a_gpu():
     assert experiment.check("cuda").train.precision == "16-mixed"
     with pytest.raises(ArgumentError, match=r"train\.precision=16-mixed needs a GPU"):
         experiment.check("cpu")
+
+
+@pytest.mark.parametrize("name", ["sampled", "proxy_synthesis", "hierarchical"])
+def test_what_a_loss_draws_follows_the_seed_of_the_experiment(name):
+    experiment = Experiment().override([f"loss.name={name}", "seed=7"])
+    assert build_loss(experiment, 400, 8, channels=4, generator=torch.Generator()).seed == 7
+    with pytest.raises(UnknownNameError, match="no setting 'seed'"):
+        experiment.override(["loss.seed=3"]).check()

@@ -65,14 +65,15 @@ def test_every_command_names_bad_files_and_uses_the_others(work, call):
 
 
 @pytest.mark.parametrize(
-    "command", [["train", "--out", "never"], ["evaluate"], ["embed", "--out", "never.npy"]]
+    "words", [["train", "--out", "never"], ["evaluate"], ["embed", "--out", "never.npy"]]
 )
-def test_or_stops_before_anything_is_made(work, call, command):
-    verb, *options = command
-    if verb != "train" and not (work / "run").is_dir():
+def test_or_stops_before_anything_is_made(work, call, words):
+    command, *options = words
+    if command != "train" and not (work / "run").is_dir():
         pytest.skip("needs the run of the test above")
-    run_argument = [] if verb == "train" else ["run"]
-    code, _, err = call(verb, *run_argument, "photos", *options, "--on-bad-file", "fail", "-q")
+    run_argument = [] if command == "train" else ["run"]
+    fail = ["--set", "data.on_bad_file=fail"] if command == "train" else ["--on-bad-file", "fail"]
+    code, _, err = call(command, *run_argument, "photos", *options, *fail, "-q")
     assert (code, "cannot be decoded" in err) == (1, True)
     assert not (work / "never").exists()
     assert not (work / "never.npy").exists()

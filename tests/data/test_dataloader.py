@@ -20,7 +20,7 @@ from lookalike.data.dataloader import (
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.image_io import ImageError
-from lookalike.data.transforms import eval_transform, train_transform
+from lookalike.data.transforms import EvalTransform, TrainTransform
 from lookalike.preprocessing import Preprocessing
 
 SIZE = Preprocessing(size=16, resize=16)
@@ -51,7 +51,7 @@ def threads(request):
 @pytest.mark.parametrize("rows", [[[3], [22, 0, 3], list(range(COUNT))], [], [[5, 5]]])
 def test_batches_are_the_rows_that_were_asked_for(table, workers, slow, rows, threads, monkeypatch):
     monkeypatch.setattr("lookalike.data.dataloader.SLOW", slow)
-    dataset = ImageDataset(table, train_transform(SIZE), seed=4)
+    dataset = ImageDataset(table, TrainTransform(SIZE, scale=(0.16, 1)), seed=4)
     batches = list(ImageLoader(dataset, workers).batches(iter(rows)))
     assert len(batches) == len(rows)
     for (images, labels), batch in zip(batches, rows, strict=True):
@@ -63,7 +63,7 @@ def test_batches_are_the_rows_that_were_asked_for(table, workers, slow, rows, th
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("batch_size", [1, 7, COUNT, 100])
 def test_all_images_come_once_in_order(table, workers, batch_size):
-    dataset = ImageDataset(table, eval_transform(SIZE))
+    dataset = ImageDataset(table, EvalTransform(SIZE))
     batches = list(image_batches(dataset, batch_size=batch_size, workers=workers))
     assert torch.equal(torch.cat(batches), torch.stack([dataset[row][0] for row in range(COUNT)]))
     assert {len(images) for images in batches[:-1]} <= {batch_size}
@@ -80,7 +80,7 @@ def test_threads_decode_when_an_image_takes_long(table, slow, where, monkeypatch
             seen.add("main" if threading.current_thread() is threading.main_thread() else "pool")
             return super().__getitem__(row)
 
-    list(image_batches(Watched(table, eval_transform(SIZE)), batch_size=8, workers=0))
+    list(image_batches(Watched(table, EvalTransform(SIZE)), batch_size=8, workers=0))
     assert seen == where
 
 
@@ -89,7 +89,7 @@ def test_a_broken_image_is_named_in_one_line(table, workers, tmp_path):
     (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and then nothing")
     broken = LabeledImages(tmp_path, ("broken.png",), np.zeros(1, dtype=np.int64), ("a",))
     with pytest.raises(ImageError, match=r"broken\.png") as caught:
-        list(image_batches(ImageDataset(broken, eval_transform(SIZE)), batch_size=4, workers=workers))
+        list(image_batches(ImageDataset(broken, EvalTransform(SIZE)), batch_size=4, workers=workers))
     assert "\n" not in str(caught.value)
 
 
@@ -137,7 +137,7 @@ def test_decoding_processes_are_one_less_than_cores(cores, workers, monkeypatch)
 
 
 def test_closed_workers_are_gone_and_the_next_pass_starts_new_ones(table):
-    loader = ImageLoader(ImageDataset(table, eval_transform(SIZE)), 1)
+    loader = ImageLoader(ImageDataset(table, EvalTransform(SIZE)), 1)
     (first,) = (images for images, _ in loader.batches([[0, 1]]))
     (worker,) = loader._loader._iterator._workers
     loader.close()

@@ -74,7 +74,7 @@ def test_what_does_not_answer_says_what_to_do(address, tmp_path):
         fetch(Remote("http://127.0.0.1/"), tmp_path)
 
 
-def test_progress_is_told_in_megabytes(address, archive, tmp_path, capsys):
+def test_progress_is_reported_in_megabytes(address, archive, tmp_path, capsys):
     archive.write_bytes(bytes(3 * 2**20 + 1))
     fetch(Remote(address), tmp_path, LineProgress())
     assert "downloading insects.zip (MB): done, 4 in" in capsys.readouterr().err

@@ -8,11 +8,12 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 
+from lookalike.data.image_bytes import thumbnail_base64
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.data.image_io import image_size, open_image, thumbnail_base64, to_tensor
+from lookalike.data.image_io import image_size, open_image
+from lookalike.data.image_pixels import to_tensor
 from lookalike.data.readers.folder import read_class_folders
-from lookalike.data.transforms import eval_transform as fixed_transform
-from lookalike.data.transforms import train_transform
+from lookalike.data.transforms import EvalTransform, TrainTransform
 from lookalike.errors import DataError
 from lookalike.preprocessing import Preprocessing
 
@@ -151,14 +152,16 @@ def test_tensor_is_channels_first_and_mirrors():
 
 def batches(photos, workers, epoch=0, seed=0):
     dataset = ImageDataset(
-        read_class_folders(photos), train_transform(Preprocessing(size=8, resize=8)), seed=seed
+        read_class_folders(photos),
+        TrainTransform(Preprocessing(size=8, resize=8), scale=(0.16, 1)),
+        seed=seed,
     )
     dataset.set_epoch(epoch)
     return torch.cat([images for images, _, _ in DataLoader(dataset, batch_size=2, num_workers=workers)])
 
 
 def test_dataset_yields_pixels_label_and_row(photos):
-    dataset = ImageDataset(read_class_folders(photos), fixed_transform(Preprocessing(size=8, resize=9)))
+    dataset = ImageDataset(read_class_folders(photos), EvalTransform(Preprocessing(size=8, resize=9)))
     image, label, row = dataset[4]
     assert (image.shape, label, row) == ((3, 8, 8), 1, 4)
     assert len(dataset) == 6
@@ -172,7 +175,9 @@ def test_random_pixels_depend_on_seed_epoch_and_row_alone(photos):
 
 
 def test_living_workers_hear_of_the_epoch(photos):
-    dataset = ImageDataset(read_class_folders(photos), train_transform(Preprocessing(size=8, resize=8)))
+    dataset = ImageDataset(
+        read_class_folders(photos), TrainTransform(Preprocessing(size=8, resize=8), scale=(0.16, 1))
+    )
     loader = DataLoader(dataset, batch_size=6, num_workers=1, persistent_workers=True)
     for epoch in (0, 1):
         dataset.set_epoch(epoch)
@@ -182,14 +187,14 @@ def test_living_workers_hear_of_the_epoch(photos):
 
 def test_a_broken_file_is_named_through_a_worker(photos):
     (photos / "bee" / "2.jpg").write_bytes(b"")
-    dataset = ImageDataset(read_class_folders(photos), fixed_transform(Preprocessing(size=8, resize=8)))
+    dataset = ImageDataset(read_class_folders(photos), EvalTransform(Preprocessing(size=8, resize=8)))
     with pytest.raises(DataError) as caught:
         list(DataLoader(dataset, num_workers=1))
     assert str(caught.value) == f"{photos}/bee/2.jpg: the file is empty; replace or remove it"
 
 
 def test_transforms_can_be_sent_to_other_processes():
-    for transform in (fixed_transform(Preprocessing()), train_transform(Preprocessing())):
+    for transform in (EvalTransform(Preprocessing()), TrainTransform(Preprocessing(), scale=(0.16, 1))):
         assert pickle.loads(pickle.dumps(transform)).preprocessing == Preprocessing()
 
 

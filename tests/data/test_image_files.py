@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageCms, ImageDraw
-from zoo import BROKEN, FORMATS, WHOLE, chunk, encoded, jpeg_with, pattern
+from zoo import BROKEN, FORMATS, WHOLE, chunk, deep_png, deep_tiff, encoded, jpeg_with, pattern
 
 from lookalike.data import image_io
 from lookalike.data.image_io import ImageError, decode, image_size, open_image
@@ -98,6 +98,50 @@ def test_white_motifs_stay_visible_and_others_keep_their_white_ground(tmp_path):
         opened = open_image(tmp_path / "logo.png")
         assert opened.getpixel((32, 32)) == color
         assert opened.getpixel((2, 2)) == (ground,) * 3
+
+
+DEEP = {
+    "png": deep_png,
+    "little.tiff": lambda values: deep_tiff(values, "<"),
+    "big.tiff": lambda values: deep_tiff(values, ">"),
+    "deflated.tiff": lambda values: deep_tiff(values, "<", deflated=True),
+}
+
+
+@pytest.mark.parametrize("alpha", [False, True])
+@pytest.mark.parametrize("bits", [8, 10, 12, 14, 16])
+@pytest.mark.parametrize("kind", DEEP)
+def test_sixteen_bit_color_is_scaled_by_the_range_it_uses(tmp_path, kind, bits, alpha):
+    values = np.random.default_rng(bits).integers(0, 1 << bits, (9, 7, 3), dtype=np.uint16)
+    values[0, 0, 1] = (1 << bits) - 1
+    shades = [values, np.full((9, 7, 1), 65535, dtype=np.uint16)] if alpha else [values]
+    (tmp_path / kind).write_bytes(DEEP[kind](np.concatenate(shades, axis=2)))
+    decoded = decode(tmp_path / kind)
+    np.testing.assert_array_equal(np.asarray(decoded.image), values >> (bits - 8))
+    assert decoded.bits == bits
+    assert decoded.mode == ("RGBA;16" if alpha else "RGB;16")
+
+
+@pytest.mark.parametrize("bits", [8, 10, 12, 14, 16])
+@pytest.mark.parametrize("alpha_bits", [12, 16])
+def test_sixteen_bit_gray_with_alpha_is_scaled_too(tmp_path, bits, alpha_bits):
+    gray = np.random.default_rng(bits).integers(0, 1 << bits, (9, 7, 1), dtype=np.uint16)
+    gray[0, 0] = (1 << bits) - 1
+    alpha = np.full_like(gray, (1 << alpha_bits) - 1)
+    (tmp_path / "a.png").write_bytes(deep_png(np.concatenate([gray, alpha], axis=2)))
+    decoded = decode(tmp_path / "a.png")
+    np.testing.assert_array_equal(np.asarray(decoded.image)[..., 1], gray[..., 0] >> (bits - 8))
+    assert decoded.bits == bits
+
+
+def test_damaged_metadata_does_not_hide_the_range_of_sixteen_bit_color(tmp_path):
+    values = np.full((9, 7, 3), 4095, dtype=np.uint16)
+    data = deep_png(values)
+    at = data.index(b"IDAT") - 4
+    (tmp_path / "a.png").write_bytes(
+        data[:at] + chunk(b"zTXt", b"x\0\0" + b"damaged", right=False) + data[at:]
+    )
+    assert open_image(tmp_path / "a.png").getpixel((3, 3)) == (255, 255, 255)
 
 
 @pytest.mark.parametrize("bits", [8, 10, 12, 14, 16])

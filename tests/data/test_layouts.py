@@ -7,14 +7,21 @@ import zipfile
 
 import numpy as np
 import pytest
+from PIL import Image
 from zoo import WHOLE, encoded
 
 from lookalike.data.dataset import LabeledImages
+from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.labels import label_key, similar_labels
 from lookalike.data.read import read
 from lookalike.data.readers import LAYOUTS
 from lookalike.data.readers.frames import write_frame
+from lookalike.data.readers.tables import write_table
+from lookalike.data.screen import drop_unreadable
+from lookalike.data.transforms import EvalTransform
+from lookalike.data.validate import check_data
 from lookalike.errors import DataError, FileError, LookalikeError
+from lookalike.preprocessing import Preprocessing
 from lookalike.utils.validation import look_up
 
 
@@ -75,7 +82,7 @@ def test_query_and_gallery_are_roles_of_the_test_part(tmp_path):
     }
 
 
-def test_a_folder_beside_the_parts_with_the_same_classes_is_told(tmp_path):
+def test_a_folder_next_to_the_parts_with_the_same_classes_is_reported(tmp_path):
     table = read(grow(tmp_path / "d", "train/cat/1.png", "train/owl/1.png", "extra/cat/1.png"))
     assert said(table, "train/ and extra/ hold the same class names, such as cat")
     assert not read(grow(tmp_path / "e", "train/cat/1.png", "crash/owl/1.png")).notes
@@ -203,7 +210,7 @@ class TestTables:
             with pytest.raises(DataError, match=r"row 2 lists .* a second time, after row 1"):
                 read(self.table(root, [("a/1.png", "x"), (other, "y")]))
 
-    def test_spaces_around_labels_do_not_count_and_case_is_told(self, tmp_path):
+    def test_spaces_around_labels_do_not_count_and_case_is_reported(self, tmp_path):
         root = grow(tmp_path / "d", *(f"{i}.png" for i in range(4)))
         table = read(
             self.table(root, [("0.png", "cat"), ("1.png", " cat "), ("2.png", "Cat"), ("3.png", "owl")])
@@ -233,6 +240,40 @@ class TestTables:
         write_frame(columns, root / "t.csv")
         with pytest.raises(DataError, match="a box needs x_1, y_1, x_2 and y_2"):
             read(root / "t.csv")
+
+    def test_several_boxes_of_an_image_are_images_of_their_own(self, tmp_path):
+        Image.fromarray(np.arange(32 * 32 * 3, dtype=np.uint32).astype(np.uint8).reshape(32, 32, 3)).save(
+            tmp_path / "shelf.png"
+        )
+        rows = ["shelf.png,a,0,0,16,16", "shelf.png,b,16,0,32,16", "shelf.png,a,0,16,16,32"]
+        header = "path,label,x_1,y_1,x_2,y_2"
+        (tmp_path / "t.csv").write_text("\n".join([header, *rows]), encoding="utf-8")
+        table = read(tmp_path / "t.csv")
+        assert table.paths == (
+            "shelf.png#box=0,0,16,16",
+            "shelf.png#box=16,0,32,16",
+            "shelf.png#box=0,16,16,32",
+        )
+        assert {table.file(row) for row in range(3)} == {tmp_path / "shelf.png"}
+        images = ImageDataset(table, EvalTransform(Preprocessing(size=16, resize=16)))
+        whole = np.asarray(Image.open(tmp_path / "shelf.png")).transpose(2, 0, 1)
+        for (left, top, right, bottom), row in zip(table.boxes.tolist(), range(3), strict=True):
+            np.testing.assert_array_equal(images[row][0], whole[:, top:bottom, left:right])
+        assert drop_unreadable(table) == (table, {})
+        assert not check_data(table).cases("duplicates")
+        write_table(table, tmp_path / "again.csv")
+        again = read(tmp_path / "again.csv")
+        assert (again.paths, again.digest()) == (table.paths, table.digest())
+        one, other = (
+            LabeledImages(tmp_path, ("shelf.png",), [0], ("a",), boxes=[[0, 0, 16, bottom]]).image_digest()
+            for bottom in (15, 16)
+        )
+        assert one != other
+        (tmp_path / "t.csv").write_text("\n".join([header, *rows, rows[1]]), encoding="utf-8")
+        with pytest.raises(
+            DataError, match=r"row 4 lists shelf\.png a second time, after row 2; list each box"
+        ):
+            read(tmp_path / "t.csv")
 
     def test_a_table_that_lies_in_the_folder_is_named_with_what_it_leaves_out(self, tmp_path):
         root = grow(tmp_path / "d", "a/1.png", "b/1.png", "new/1.png")

@@ -60,7 +60,7 @@ class TestFolder:
         assert table.class_names == ("a", "b", "c", "d")
         assert table.split.tolist() == ["test", "train", "train", "validation"]
 
-    def test_a_class_called_test_beside_others_is_a_class(self, tmp_path, image):
+    def test_a_class_called_test_next_to_others_is_a_class(self, tmp_path, image):
         for path in ("test/1.jpg", "crash/1.jpg"):
             image(tmp_path / "d" / path)
         table = read(tmp_path / "d")
@@ -252,7 +252,7 @@ class TestArchive:
             with pytest.raises(FileError, match="would be written outside"):
                 read(tmp_path / archive)
         assert not list(tmp_path.rglob("evil.jpg"))
-        assert not [file for file in cache.glob("archives/*") if file.suffix != ".lock"]
+        assert not [entry for entry in cache.glob("archives/*") if entry.suffix != ".lock"]
 
     def test_links_in_archives_are_left_out(self, photos, tmp_path):
         with tarfile.open(tmp_path / "x.tar", "w") as tar:
@@ -268,7 +268,7 @@ class TestArchive:
             (tmp_path / name).write_bytes(content)
             with pytest.raises(FileError, match=f"{name}: damaged, encrypted or not an archive"):
                 read(tmp_path / name)
-        assert not [file for file in cache.glob("archives/*") if file.suffix != ".lock"]
+        assert not [entry for entry in cache.glob("archives/*") if entry.suffix != ".lock"]
 
 
 def test_an_unknown_name_lists_the_near_miss(tmp_path):

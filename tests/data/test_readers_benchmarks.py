@@ -73,7 +73,7 @@ class TestCars196:
         (root / "cars_test" / "cars_test").mkdir(parents=True)
         assert read(root, verify=False).paths[-1].startswith("cars_test/cars_test/")
 
-    def test_a_wrong_count_is_told(self, tmp_path):
+    def test_a_wrong_count_is_reported(self, tmp_path):
         rows = np.array([("a.jpg", 1), ("b.jpg", 99)], dtype=[("relative_im_path", "O"), ("class", "O")])
         names = np.array([f"car {i}" for i in range(196)], dtype=object)
         scipy.io.savemat(tmp_path / "cars_annos.mat", {"annotations": rows, "class_names": names})

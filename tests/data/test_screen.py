@@ -8,7 +8,7 @@ from filelock import FileLock
 from zoo import BROKEN, WHOLE, pattern
 
 from lookalike.data import image_facts
-from lookalike.data.image_facts import collect_facts
+from lookalike.data.image_facts import Source, collect_facts
 from lookalike.data.image_io import ImageError
 from lookalike.data.load import load_images
 from lookalike.data.read import read
@@ -52,12 +52,12 @@ def test_or_refused(zoo):
 
 def test_a_file_is_decoded_once_whatever_its_name(photos, monkeypatch):
     files = sorted(photos.rglob("*.jpg"))
-    before = collect_facts(files)
+    before = collect_facts([Source(file) for file in files])
     monkeypatch.setattr(image_facts, "decode", None)
     os.utime(files[0], (1, 1))
     moved = files[1].rename(photos / "moved.jpg")
     files[1] = moved
-    assert collect_facts(files) == before
+    assert collect_facts([Source(file) for file in files]) == before
 
 
 def test_a_file_that_changed_is_decoded_again(photos):

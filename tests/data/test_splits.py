@@ -131,7 +131,7 @@ def test_named_split_is_taken_and_must_be_disjoint():
 
 
 @pytest.mark.parametrize("classes", [1, 2, 3, 4, 5])
-def test_too_few_classes_are_told_with_the_number_in_the_data(classes):
+def test_too_few_classes_are_reported_with_the_number_in_the_data(classes):
     with pytest.raises(DataError, match=f"has {classes} class(es)?; .*at least 6"):
         three_way(table(classes))
     assert three_way(table(6)).test.num_classes == 2

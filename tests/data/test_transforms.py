@@ -9,8 +9,7 @@ from PIL import Image
 from torchvision.transforms import v2
 
 from lookalike.data.image_io import open_image
-from lookalike.data.transforms import eval_transform as fixed_transform
-from lookalike.data.transforms import random_box, train_transform
+from lookalike.data.transforms import EvalTransform, TrainTransform, random_box
 from lookalike.errors import ArgumentError
 from lookalike.preprocessing import Preprocessing
 
@@ -25,9 +24,7 @@ def noise(width, height):
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "lanczos"])
 def test_agrees_with_torchvision(size, square, interpolation):
     image = noise(*size)
-    ours = fixed_transform(Preprocessing(size=20, resize=24, square=square, interpolation=interpolation))(
-        image
-    )
+    ours = EvalTransform(Preprocessing(size=20, resize=24, square=square, interpolation=interpolation))(image)
     mode = v2.InterpolationMode[interpolation.upper()]
     theirs = v2.Compose(
         [v2.Resize((24, 24) if square else 24, interpolation=mode), v2.CenterCrop(20), v2.PILToTensor()]
@@ -37,15 +34,15 @@ def test_agrees_with_torchvision(size, square, interpolation):
 
 def test_an_image_of_the_right_size_passes_untouched():
     image = noise(20, 20)
-    result = fixed_transform(Preprocessing(size=20, resize=20))(image)
+    result = EvalTransform(Preprocessing(size=20, resize=20))(image)
     assert np.array_equal(result.permute(1, 2, 0).numpy(), np.asarray(image))
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 500), (500, 1), (7, 3)])
 def test_extreme_shapes_still_give_the_size(size):
     preprocessing = Preprocessing(size=16, resize=18)
-    assert fixed_transform(preprocessing)(noise(*size)).shape == (3, 16, 16)
-    drawn = train_transform(preprocessing)(noise(*size), np.random.default_rng(0))
+    assert EvalTransform(preprocessing)(noise(*size)).shape == (3, 16, 16)
+    drawn = TrainTransform(preprocessing, scale=(0.16, 1))(noise(*size), np.random.default_rng(0))
     assert drawn.shape == (3, 16, 16)
 
 
@@ -71,7 +68,7 @@ def test_random_boxes_cover_scale_and_ratio_evenly():
 
 def test_the_whole_image_is_mirrored_or_not():
     image = noise(12, 12)
-    transform = train_transform(Preprocessing(size=12, resize=12), scale=(1, 1), ratio=(1, 1))
+    transform = TrainTransform(Preprocessing(size=12, resize=12), scale=(1, 1), ratio=(1, 1))
     plain = torch.from_numpy(np.array(image)).permute(2, 0, 1)
     seen = set()
     for seed in range(20):
@@ -83,14 +80,14 @@ def test_the_whole_image_is_mirrored_or_not():
 
 
 def test_a_large_photo_is_decoded_no_smaller_than_any_crop_needs():
-    assert train_transform(Preprocessing(size=200, resize=200), scale=(0.04, 1)).at_least == (1000, 1000)
+    assert TrainTransform(Preprocessing(size=200, resize=200), scale=(0.04, 1)).at_least == (1000, 1000)
 
 
 @pytest.mark.parametrize("smallest_crop", [0.25, 0.4, 1.0])
 def test_training_and_evaluation_decode_the_same_pixels(smallest_crop):
     preprocessing = Preprocessing(size=200, resize=210)
-    crops = train_transform(preprocessing, scale=(smallest_crop, 1))
-    assert crops.at_least == fixed_transform(preprocessing).at_least == (420, 420)
+    crops = TrainTransform(preprocessing, scale=(smallest_crop, 1))
+    assert crops.at_least == EvalTransform(preprocessing).at_least == (420, 420)
 
 
 def test_reduced_decoding_hardly_changes_what_the_network_sees(tmp_path):
@@ -103,19 +100,19 @@ def test_reduced_decoding_hardly_changes_what_the_network_sees(tmp_path):
         for n in (4, 40, 300)
     )
     Image.fromarray(detail.clip(0, 255).astype(np.uint8)).save(tmp_path / "photo.jpg", quality=90)
-    transform = fixed_transform(Preprocessing(size=96, resize=96))
+    transform = EvalTransform(Preprocessing(size=96, resize=96))
     assert open_image(tmp_path / "photo.jpg", at_least=transform.at_least).size == (400, 300)
     whole = transform(open_image(tmp_path / "photo.jpg"))
     reduced = transform(open_image(tmp_path / "photo.jpg", at_least=transform.at_least))
     assert (whole.float() - reduced.float()).abs().mean() < 1
 
 
-def test_settings_that_cannot_be_meant():
+def test_invalid_settings_are_refused():
     with pytest.raises(ArgumentError, match="crop scale is"):
-        train_transform(Preprocessing(), scale=(0.5, 0.2))
+        TrainTransform(Preprocessing(), scale=(0.5, 0.2))
     with pytest.raises(ArgumentError, match="crop ratio is"):
-        train_transform(Preprocessing(), ratio=(0, 1))
+        TrainTransform(Preprocessing(), scale=(1, 1), ratio=(0, 1))
     with pytest.raises(ArgumentError, match=r"flip is 1\.5"):
-        train_transform(Preprocessing(), flip=1.5)
+        TrainTransform(Preprocessing(), flip=1.5, scale=(0.16, 1))
     with pytest.raises(ArgumentError, match="draws from a generator"):
-        train_transform(Preprocessing())(noise(4, 4))
+        TrainTransform(Preprocessing(), scale=(0.16, 1))(noise(4, 4))

@@ -114,13 +114,13 @@ def test_odd_images_are_counted_by_kind(tmp_path):
     assert kinds["blank"] == ["a/white.png"]
     assert kinds["dark"] == ["b/dark.png"]
     assert kinds["tiny"] == ["b/text.png", "b/tiny.png"]
-    assert kinds["gray_12_bits"] == ["b/scan.png"]
+    assert kinds["range_12_bits"] == ["b/scan.png"]
     assert kinds["damaged_metadata"] == ["b/text.png"]
     assert report.formats == {"PNG": 5, "JPEG": 2}
     assert report.reasons == {"a/white.png": "blank: one plain color"}
 
 
-def test_labels_that_may_mean_one_class_are_told_and_joined_on_request(tmp_path):
+def test_labels_that_may_mean_one_class_are_reported_and_joined_on_request(tmp_path):
     for name in ("cat", "Cat", "owl", "7", "07"):
         for number in range(2):
             save(tmp_path / "d" / name / f"{number}.png", noise(hash(name) % 999 + number))

@@ -51,6 +51,46 @@ def chunk(kind: bytes, data: bytes, *, right: bool = True) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
 
 
+def deep_png(values: np.ndarray) -> bytes:
+    """A PNG of 16 bits per value, (H, W, 2) for gray and alpha, 3 for RGB, 4 for RGBA."""
+    height, width, bands = values.shape
+    header = struct.pack(">IIBBBBB", width, height, 16, {2: 4, 3: 2, 4: 6}[bands], 0, 0, 0)
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
+    parts = chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def deep_tiff(values: np.ndarray, order: str, *, deflated: bool = False) -> bytes:
+    """A TIFF of 16 bits per value, RGB or RGBA, in byte order `<` or `>`."""
+    height, width, bands = values.shape
+    pixels = values.astype(f"{order}u2").tobytes()
+    pixels = zlib.compress(pixels) if deflated else pixels
+    entries = 12 if bands == 4 else 11
+    extra = 8 + 2 + 12 * entries + 4
+    tags = [
+        (256, 3, 1, width),
+        (257, 3, 1, height),
+        (258, 3, bands, extra),
+        (259, 3, 1, 8 if deflated else 1),
+        (262, 3, 1, 2),
+        (273, 4, 1, extra + 16),
+        (277, 3, 1, bands),
+        (278, 4, 1, height),
+        (279, 4, 1, len(pixels)),
+        (284, 3, 1, 1),
+        (339, 3, 1, 1),
+    ]
+    tags += [(338, 3, 1, 2)] if bands == 4 else []
+    packed = b""
+    for tag, kind, count, value in sorted(tags):
+        short = kind == 3 and count == 1
+        packed += struct.pack(f"{order}HHI", tag, kind, count)
+        packed += struct.pack(f"{order}HH" if short else f"{order}I", *((value, 0) if short else (value,)))
+    head = (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(f"{order}IH", 8, entries)
+    depths = struct.pack(f"{order}4H", 16, 16, 16, 16).ljust(16, b"\0")
+    return head + packed + struct.pack(f"{order}I", 0) + depths + pixels
+
+
 def png_with(*chunks: bytes) -> bytes:
     """A PNG with further chunks in front of its pixels."""
     data = encoded("png")

@@ -83,7 +83,7 @@ def test_k_beyond_the_gallery_is_clipped_here(calculate):
     assert all(value <= 1 for value in ours.values.values())
 
 
-def test_average_precision_goes_on_beyond_r_there(calculate):
+def test_average_precision_continues_beyond_r_there(calculate):
     """Their mean_average_precision sums over every neighbor; MAP@R stops at the R-th, theirs and ours."""
     rows, labels = classes(11)
     theirs = calculate(rows, labels, None)

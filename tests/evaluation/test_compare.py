@@ -87,7 +87,7 @@ def test_nothing_to_compare_is_said(tmp_path):
 def call(*arguments):
     app = typer.Typer()
     app.callback()(lambda: None)
-    command.add(app)
+    app.command("compare")(command.compare)
     return CliRunner().invoke(app, ["compare", *map(str, arguments)])
 
 

@@ -28,7 +28,7 @@ def test_bootstrap_width_agrees_with_the_spread_of_class_means():
     assert interval.high - interval.low == pytest.approx(2 * 1.96 * means.std(ddof=1) / 60**0.5, rel=0.1)
 
 
-def test_lone_queries_do_not_count():
+def test_queries_without_a_match_do_not_count():
     values, labels = np.array([1.0, np.nan, 0.0]), np.array([0, 1, 2])
     assert bootstrap_over_classes(values, labels).n == 2
     with pytest.raises(ArgumentError, match="no query has a value"):

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from lookalike.cli.common import metric_rows
+from lookalike.cli.listing import KINDS
 from lookalike.errors import UnknownNameError
-from lookalike.evaluation import METRICS, Clustering, Metric, evaluate, find_metric, metric_keys
-from lookalike.evaluation.glossary import explain, reference_table
+from lookalike.evaluation import METRICS, Metric, evaluate, find_metric, metric_keys
+from lookalike.evaluation.glossary import reference_table
 from lookalike.evaluation.metrics import format_value, table_keys
 from lookalike.evaluation.ranks import Ranks
 
@@ -32,7 +33,7 @@ def test_one_query_by_hand():
 def test_ranks_count_the_positives_before():
     ranks = Ranks.from_counts(np.array([0, 0, 1]), np.array([3, 0, 2]), np.array([2, 1]))
     assert ranks.rank.tolist() == [1, 5, 3]
-    assert ranks.place.tolist() == [1, 2, 1]
+    assert ranks.position.tolist() == [1, 2, 1]
     assert ranks.best.tolist() == [1, 3]
 
 
@@ -46,7 +47,7 @@ def test_every_entry_has_one_function_and_its_own_key():
 
 def test_a_result_has_every_metric_in_the_order_of_the_table():
     rows = np.random.default_rng(0).normal(size=(20, 4))
-    result = evaluate(rows, np.arange(20) % 4, clustering=Clustering(engine="sklearn"))
+    result = evaluate(rows, np.arange(20) % 4, clustering=True)
     assert list(result.values) == metric_keys()
 
 
@@ -69,7 +70,8 @@ def test_a_new_metric_is_one_entry(monkeypatch):
     assert result.to_dict()["first_rank"] == 2.0
     assert ["first_rank", "2"] in metric_rows({"test": result.values})[1]
     assert find_metric("first_rank") is toy
-    assert "first_rank = rank_1" in explain(METRICS.values())
+    (listed,) = (facts for facts in KINDS["metrics"].facts() if facts["metric"] == "first_rank")
+    assert listed["formula"] == "rank_1"
     assert "| `first_rank` |" in reference_table()
 
 

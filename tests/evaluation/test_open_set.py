@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lookalike.errors import ArgumentError
+from lookalike.evaluation import evaluate
 from lookalike.evaluation.open_set import evaluate_open_set, open_set_figures
 
 SIMILARITIES = st.lists(st.integers(-8, 8).map(lambda n: n / 8), min_size=1, max_size=12)
@@ -31,13 +32,38 @@ def test_auroc_and_rates_are_those_of_loops(known, unknown):
         assert detected == sum(k > min(bars) for k in known) / len(known)
 
 
-def test_separated_classes_are_told_apart_perfectly():
+def test_separated_classes_are_distinguished_perfectly():
     labels = np.repeat(np.arange(8), 3)
     vectors = np.eye(8, dtype=np.float32)[labels] + 0.01 * np.random.default_rng(0).standard_normal((24, 8))
     result = evaluate_open_set(vectors.astype(np.float32), labels, [f"c{i}" for i in range(8)])
     assert result.auroc == 1
     assert set(result.detection_rates.values()) == {1.0}
     assert result.known == result.unknown == 12
+
+
+def test_evaluate_takes_the_queries_whose_class_a_separate_gallery_lacks():
+    labels = np.repeat(np.arange(6), 4)
+    vectors = np.eye(6, dtype=np.float32)[labels] + 0.3 * np.random.default_rng(1).random((24, 6), np.float32)
+    held = labels < 3
+    result = evaluate(
+        vectors, labels, gallery_embeddings=vectors[held], gallery_labels=labels[held], open_set=True
+    )
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    best = (units @ units[held].T).max(axis=1)
+    wins = [(a > b) + (a == b) / 2 for a in best[held] for b in best[~held]]
+    assert result.open_set.auroc == pytest.approx(np.mean(wins), abs=1e-6)
+    assert (result.open_set.known, result.open_set.unknown) == (12, 12)
+    assert "open set: detected" in result.summary()
+    assert result.to_dict()["open_set"]["auroc"] == result.open_set.auroc
+
+
+def test_evaluate_leaves_half_of_the_classes_out_of_a_shared_gallery():
+    labels = 10 * np.repeat(np.arange(8), 3)
+    vectors = np.eye(8, dtype=np.float32)[labels // 10]
+    assert evaluate(vectors, labels).open_set is None
+    assert evaluate(vectors, labels, open_set=True).open_set.auroc == 1
+    with pytest.raises(ArgumentError, match="known and unknown queries"):
+        evaluate(vectors, labels, gallery_embeddings=vectors, gallery_labels=labels, open_set=True)
 
 
 def test_too_few_classes_are_refused():

@@ -15,7 +15,7 @@ from benchmarks.faults.compare import differences, run_traces
 
 from faults.conftest import SETTINGS
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.data.transforms import eval_transform
+from lookalike.data.transforms import EvalTransform
 from lookalike.preprocessing import Preprocessing
 
 NAMES = {"0": "фото", "1": "사진", "2": "<b>&amp;", "3": "=1+1"}
@@ -112,7 +112,7 @@ def test_too_little_memory_is_one_line_with_the_settings_to_change(commands, pho
 
 def test_images_go_to_decoding_processes_of_any_start_method(squares):
     """Spawned ones and those of a fork server get the dataset pickled."""
-    dataset = ImageDataset(squares, eval_transform(Preprocessing(size=32, mean=(0.5,) * 3, std=(0.5,) * 3)))
+    dataset = ImageDataset(squares, EvalTransform(Preprocessing(size=32, mean=(0.5,) * 3, std=(0.5,) * 3)))
     image, label, row = pickle.loads(pickle.dumps(dataset))[3]
     assert np.array_equal(image, dataset[3][0])
     assert (label, row) == (dataset[3][1], 3)

@@ -51,15 +51,6 @@ def test_the_share_of_each_step_follows_from_the_seed_and_survives_a_state_dict(
     assert len(set(values)) == 3
 
 
-def test_pairs_of_one_class_are_dropped_unless_kept():
-    loss, embeddings, _ = loss_and_batch()
-    labels = torch.zeros(8, dtype=torch.int64)
-    expected = loss.base(embeddings, labels).item()
-    assert loss(embeddings, labels).item() == pytest.approx(expected, rel=1e-6)
-    kept, *_ = loss_and_batch(keep_equal_pairs=True)
-    assert kept(embeddings, labels).item() != pytest.approx(expected, rel=1e-3)
-
-
 def test_a_base_of_several_centers_is_refused():
     with pytest.raises(ArgumentError, match="several centers per class"):
         ProxySynthesis(4, 3, base="soft_triple")

@@ -124,7 +124,7 @@ def test_sparse_gradients_hold_the_rows_that_took_part(base):
     assert torch.equal(gradient.to_dense(), dense.base.proxies.grad)
 
 
-def test_draws_depend_on_seed_and_step_only_and_go_on_after_loading():
+def test_draws_depend_on_seed_and_step_only_and_continue_after_loading():
     embeddings, labels = batch()
     one, other, third = build("proxy_anchor"), build("proxy_anchor"), build("proxy_anchor", seed=1)
     torch.manual_seed(5)

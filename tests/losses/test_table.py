@@ -36,7 +36,7 @@ def test_every_loss_says_where_it_comes_from_and_what_its_arguments_are(name):
     assert kind.paper
     assert inspect.getdoc(kind)
     assert {searched.name for searched in kind.search_space} <= set(arguments_of(kind))
-    assert set(kind.toy_arguments) <= set(arguments_of(kind))
+    assert set(kind.toy_arguments) <= set(inspect.signature(kind).parameters)
     assert all(p.annotation is not p.empty for p in arguments_of(kind).values())
 
 
@@ -44,7 +44,8 @@ def test_every_loss_says_where_it_comes_from_and_what_its_arguments_are(name):
 def test_defaults_and_toy_arguments_have_the_annotated_types(name):
     defaults = {p.name: p.default for p in arguments_of(LOSSES[name]).values() if p.default is not p.empty}
     check_arguments(name, defaults)
-    check_arguments(name, LOSSES[name].toy_arguments)
+    toy = LOSSES[name].toy_arguments
+    check_arguments(name, {key: toy[key] for key in toy.keys() & arguments_of(LOSSES[name])})
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_unknown_names_are_refused_with_the_near_miss():
     with pytest.raises(UnknownNameError, match="no setting 'scal'; did you mean 'scale'"):
         check_arguments("proxy_anchor", {"scal": 3})
     with pytest.raises(UnknownNameError, match="no setting 'scal'"):
-        check_arguments("horde", {"channels": 3, "base": {"name": "proxy_anchor", "settings": {"scal": 3}}})
+        check_arguments("horde", {"base": {"name": "proxy_anchor", "settings": {"scal": 3}}})
 
 
 @pytest.fixture
@@ -103,10 +104,7 @@ def test_a_new_loss_inherits_the_laws(toy, law):
 def test_a_new_loss_is_one_file_and_one_line(toy):
     """Settings, documentation, search ranges and wrappers know it."""
     assert [searched.name for searched in search_space("toy")] == ["weight"]
-    assert (
-        "| `toy` | `PullToProxy` | `weight=1`, `proxy_init=randn` | `weight` 0.1 to 10 |"
-        in documentation_table()
-    )
+    assert "| `toy` | `PullToProxy` | `weight=1` | `weight` 0.1 to 10 |" in documentation_table()
     assert Experiment().override(["loss.name=toy", "loss.weight=2"]).check().loss.arguments == {"weight": 2}
     with pytest.raises(ArgumentError, match=r"loss\.weight is 'x'; expected a number"):
         Experiment().override(["loss.name=toy", "loss.weight=x"]).check()

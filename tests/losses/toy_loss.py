@@ -12,7 +12,7 @@ class PullToProxy(ProxyLoss):
 
     Args:
         weight: lambda in the paper.
-        proxy_init, generator: see `ProxyLoss`.
+        generator: see `ProxyLoss`.
     """
 
     paper = "Author, Title, Venue year"
@@ -24,11 +24,10 @@ class PullToProxy(ProxyLoss):
         embedding_dim: int,
         *,
         weight: float = 1.0,
-        proxy_init: str = "randn",
         generator: Generator | None = None,
     ) -> None:
         check_positive("weight", weight)
-        super().__init__(num_classes, embedding_dim, proxy_init=proxy_init, generator=generator)
+        super().__init__(num_classes, embedding_dim, generator=generator)
         self.weight = weight
 
     def loss_from_similarities(self, similarities: Tensor, labels: Tensor) -> Tensor:

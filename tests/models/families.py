@@ -7,9 +7,10 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from lookalike.models.backbones import Architecture, create, describe
+from lookalike.models.backbones import describe
 from lookalike.models.config import EmbedderConfig
 from lookalike.models.embedder import Embedder
+from lookalike.models.networks import Architecture, create
 
 
 @dataclass(frozen=True)

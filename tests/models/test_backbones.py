@@ -9,8 +9,9 @@ from safetensors.torch import save_file
 
 from lookalike.errors import ArgumentError, FileError, UnknownNameError
 from lookalike.models import build_embedder
-from lookalike.models.backbones import Architecture, create, describe
+from lookalike.models.backbones import describe
 from lookalike.models.checkpoint import load_model, save_model
+from lookalike.models.networks import Architecture, create
 
 from .families import images
 

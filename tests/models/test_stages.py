@@ -6,8 +6,9 @@ from torch import nn
 
 from lookalike.errors import ArgumentError
 from lookalike.models import BACKBONES, build_embedder
-from lookalike.models.backbones import create, describe
+from lookalike.models.backbones import describe
 from lookalike.models.embedder import Embedder
+from lookalike.models.networks import create
 from lookalike.models.stages import find_layout, stage_costs
 
 from .families import FAMILIES, build_member, images
@@ -27,7 +28,7 @@ def test_the_measured_number_of_frozen_stages_fits_the_network(name):
     costs = stage_costs(backbone, find_layout(backbone, 96), 96)
     frozen = BACKBONES[name].frozen_stages
     assert frozen in range(1, len(costs))
-    assert sum(cost.macs for cost in costs[frozen:]) < sum(cost.macs for cost in costs) / 2
+    assert sum(cost.macs for cost in costs[frozen:]) < 0.6 * sum(cost.macs for cost in costs)
     assert facts.channels in costs[-1].output
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -56,27 +57,26 @@ def test_the_metadata_is_complete(wheel):
     assert "Provides-Extra: onnx" in text
 
 
-def test_it_works_away_from_the_checkout(wheel, tmp_path):
-    """The unpacked wheel alone: a command, and a page that needs a template."""
-    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
-    program = (
-        "import lookalike, jinja2\n"
-        "from lookalike.cli import run\n"
-        "print(lookalike.__file__)\n"
-        "for package in ('reporting', 'export'):\n"
-        "    names = jinja2.PackageLoader(f'lookalike.{package}').list_templates()\n"
-        "    assert names, package\n"
-        "run(['--version'])\n"
-    )
+def test_it_works_in_an_environment_of_its_own(wheel):
+    """The script of `make dist`, with the dependencies that are installed here."""
+    pytest.importorskip("pip")
     done = subprocess.run(
-        [sys.executable, "-P", "-c", program],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+        ["bash", ROOT / ".ci" / "try_wheel", wheel, sysconfig.get_path("purelib")],
+        env={**os.environ, "PYTHON": sys.executable, "PYTHONPATH": ""},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    place, version = done.stdout.splitlines()
-    assert place == str(tmp_path / "site" / "lookalike" / "__init__.py")
-    assert version == "lookalike 0.1.0"
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.startswith("lookalike 0.1.0\n")
+    assert done.stdout.endswith("the wheel works\n")
+
+
+def test_the_container_installs_as_the_readme_says():
+    commands = [
+        line.removeprefix("RUN ").replace('"', "'")
+        for line in (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+        if line.startswith("RUN pip install") and "torch" not in line
+    ]
+    assert commands == ["pip install '.[serve]'"]
+    assert commands[0] in (ROOT / "README.md").read_text(encoding="utf-8")

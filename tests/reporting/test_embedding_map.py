@@ -45,6 +45,10 @@ def test_umap_is_used_where_it_is_installed(squares, monkeypatch):
         def fit_transform(self, rows):
             return rows[:, :2]
 
-    monkeypatch.setitem(sys.modules, "umap", types.SimpleNamespace(UMAP=UMAP, __spec__=object()))
+    monkeypatch.setitem(
+        sys.modules,
+        "umap",
+        types.SimpleNamespace(UMAP=UMAP, __spec__=types.SimpleNamespace(origin="umap.py")),
+    )
     unit = np.random.default_rng(0).normal(size=(64, 5)).astype(np.float32)
     assert draw_map(squares, unit, seed=3).method == "UMAP"

@@ -3,6 +3,7 @@
 import numpy as np
 
 from lookalike.reporting.plots import plot_similarities, plot_validation
+from lookalike.reporting.similarities import histogram
 
 
 def test_text_has_the_color_of_the_page():
@@ -16,5 +17,5 @@ def test_text_has_the_color_of_the_page():
 
 def test_histograms_of_no_pairs_and_of_ones():
     none, ones = np.zeros(0, dtype=np.float32), np.full(5, 1.0000001, dtype=np.float32)
-    assert "same class" not in plot_similarities(none, none, None)
-    assert "threshold 0.500" in plot_similarities(ones, none, 0.5)
+    assert "same class" not in plot_similarities(histogram(none, none))
+    assert "threshold 0.500" in plot_similarities(histogram(ones, none), 0.5)

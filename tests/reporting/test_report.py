@@ -89,17 +89,15 @@ def test_names_with_html_and_terminal_escapes_are_text(tmp_path, squares):
     assert "&lt;script&gt;" in page
 
 
-def test_advice_threshold_and_hierarchy_are_shown_if_present(run):
+def test_advice_and_hierarchy_are_shown_if_present(run):
     folder, done = run
     plain = write_report(folder.path, done).read_text(encoding="utf-8")
     assert 'class="advice"' not in plain
-    assert "threshold 0.625" not in plain
     assert 'id="hierarchy"' not in plain
     folder.write_json("tree.json", build_tree([[0] * 8 + [1] * 8], done.test.class_names))
     done = replace(done, result=done.result | {"in_words": ["Show larger images.", "Add classes."]})
-    full = write_report(folder.path, done, threshold=0.625).read_text(encoding="utf-8")
+    full = write_report(folder.path, done).read_text(encoding="utf-8")
     assert "<p>Show larger images.</p>\n<p>Add classes.</p>" in full
-    assert "threshold 0.625" in full
     assert "group 0 <small>8 classes</small>" in full
 
 

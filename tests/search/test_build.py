@@ -15,7 +15,7 @@ from lookalike.errors import ArgumentError, DataError, FileError
 from lookalike.models import build_embedder
 from lookalike.models.checkpoint import load_model, save_model
 from lookalike.search import ImageIndex
-from lookalike.search import build as build_module
+from lookalike.search import update as update_module
 from lookalike.search.build import build_index
 from lookalike.search.encoder import ImageEncoder
 from lookalike.search.image_search import SearchOptions, search_images
@@ -153,7 +153,7 @@ def test_a_corrected_label_or_column_arrives_without_embedding(model, photos, ou
     write_table(table, photos, lambda path: "wrong", year=lambda path: 2020 + ("dog" in path))
     build_index(model, table, out, device="cpu")
     monkeypatch.setattr(
-        build_module.ImageEncoder,
+        ImageEncoder,
         "encode",
         lambda self, tensors: pytest.fail("embedded again") if tensors else np.empty((0, 8)),
     )
@@ -196,9 +196,9 @@ def test_a_file_that_broke_since_is_not_shown_any_more(model, photos, out):
 @pytest.mark.parametrize("ahead", [1, 2, 100])
 def test_any_number_of_images_per_commit_gives_the_same_index(model, photos, out, monkeypatch, ahead):
     shutil.copy(photos / "dog" / "0 x.png", photos / "dog" / "same.png")
-    monkeypatch.setattr(build_module, "_READ_AHEAD", ahead)
-    monkeypatch.setattr(build_module, "COMMIT_IMAGES", 1)
-    monkeypatch.setattr(build_module, "_LOOKED_UP", 2)
+    monkeypatch.setattr(update_module, "_READ_AHEAD", ahead)
+    monkeypatch.setattr(update_module, "COMMIT_IMAGES", 1)
+    monkeypatch.setattr(update_module, "_LOOKED_UP", 2)
     report = build_index(model, photos, out, device="cpu")
     assert (report.added, report.known, report.images) == (6, 1, 6)
     assert only(out, photos / "dog" / "1 x.png").hits[0].path == "dog/1 x.png"
@@ -246,7 +246,9 @@ def test_thresholds_mark_or_hide(model, photos, out):
     assert [hit.same_class for hit in hits.hits] == [True] + [False] * 5
     assert not hits.unknown
     assert len(only(out, query, hide_unknown=True).hits) == 1
-    assert only(out, query, threshold=1.1).unknown
+    assert not only(out, photos / "кот" / "1 x.png", threshold=-1).unknown
+    with pytest.raises(ArgumentError, match="threshold"):
+        only(out, query, threshold=1.1)
 
 
 def test_an_index_refuses_a_file_in_its_place(model, photos, tmp_path):
@@ -277,7 +279,7 @@ def test_readers_see_a_whole_index_while_it_is_updated(model, photos, out):
     over, reads = threading.Event(), []
 
     def read_on():
-        while not over.is_set():
+        while not over.is_set() or len(reads) < 4:
             with ImageIndex.open(out) as index:
                 (line,) = index.search(vector, 4, fingerprint=query.fingerprint)
                 reads.append([match.path for match in line])
@@ -310,3 +312,8 @@ def test_parts_of_an_image_are_images_of_their_own(model, tmp_path, out):
     }
     assert {hit.file for hit in hits} == {tmp_path / "a.png", tmp_path / "b.png"}
     assert not any(hit.missing for hit in hits)
+    (tmp_path / "list.csv").write_text(
+        "path,label,x_1,y_1,x_2,y_2\na.png,left,0,0,32,64\na.png,right,32,0,64,64\n", encoding="utf-8"
+    )
+    assert counts(build_index(model, tmp_path / "list.csv", out, device="cpu")) == (0, 1, 0, 1, 0, 0)
+    assert "a.png#box=32,0,64,64" in {hit.path for hit in only(out, tmp_path / "a.png").hits}

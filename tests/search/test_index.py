@@ -157,7 +157,7 @@ def test_images_whose_vectors_are_lost_leave_the_catalog(index, folder):
         assert len(writer) == writer.engine.count() == 3
 
 
-def test_a_second_writer_is_told_and_readers_go_on(index, folder):
+def test_a_second_writer_is_reported_and_readers_continue(index, folder):
     fill(index, unit(3))
     with pytest.raises(FileError, match="another process is changing the index"):
         ImageIndex.open(folder, writable=True)
@@ -226,7 +226,7 @@ def test_an_existing_index_is_not_replaced(index, folder):
         (lambda f: (f / "catalog.sqlite").unlink(), "damaged or missing"),
     ],
 )
-def test_damage_is_told_in_one_line(index, folder, damage, words):
+def test_damage_is_reported_in_one_line(index, folder, damage, words):
     index.close()
     damage(folder)
     with pytest.raises(FileError, match=words):

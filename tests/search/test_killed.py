@@ -11,7 +11,7 @@ import torch
 
 from lookalike.data.image_bytes import read_image
 from lookalike.search import ImageIndex
-from lookalike.search import build as build_module
+from lookalike.search import update as update_module
 from lookalike.search.build import build_index
 from lookalike.search.encoder import ImageEncoder
 
@@ -63,8 +63,8 @@ def test_a_kill_at_any_moment(model, tmp_path, monkeypatch, engine):
     if engine == "faiss":
         pytest.importorskip("faiss", reason="pip install 'lookalike[faiss]' is absent")
     monkeypatch.setattr(ImageEncoder, "encode", projection)
-    monkeypatch.setattr(build_module, "_READ_AHEAD", 3)
-    monkeypatch.setattr(build_module, "COMMIT_IMAGES", 2)
+    monkeypatch.setattr(update_module, "_READ_AHEAD", 3)
+    monkeypatch.setattr(update_module, "COMMIT_IMAGES", 2)
     photos, out = tmp_path / "photos", tmp_path / "index"
     for number in range(IMAGES):
         paint(photos / f"class{number % 4}" / f"{number}.png", seed=number)
@@ -95,6 +95,7 @@ def test_a_kill_at_any_moment(model, tmp_path, monkeypatch, engine):
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         ended += os.WIFSIGNALED(status)
+        whole *= 1.1 if os.WIFSIGNALED(status) else 0.7  # a busy machine's runs take a changing time
         if (out / "index.json").exists():
             seen = max(seen, check(out, history))
         if os.WIFEXITED(status) or moment % 5 == 4:

@@ -25,7 +25,7 @@ from lookalike.serve.store import Store
 LOCAL = "http://localhost:8000"
 
 
-def picture(seed, size=48, kind="PNG"):
+def encoded_image(seed, size=48, kind="PNG"):
     """An image file's bytes."""
     blocks = np.random.default_rng(seed).integers(0, 256, (4, 4, 3), dtype=np.uint8)
     buffer = io.BytesIO()
@@ -39,7 +39,7 @@ def paint(folder):
     for number in range(12):
         name = f"{'abc'[number % 3]}/{number}.png"
         (folder / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "photos" / name).write_bytes(picture(number))
+        (folder / "photos" / name).write_bytes(encoded_image(number))
         rows.append(f"photos/{name},{'abc'[number % 3]},{2000 + number}")
     (folder / "list.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
 

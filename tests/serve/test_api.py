@@ -12,7 +12,7 @@ from lookalike.search.build import build_index
 from lookalike.serve.app import create_app
 from lookalike.serve.settings import ServeSettings
 
-from .conftest import LOCAL, picture
+from .conftest import LOCAL, encoded_image
 
 
 def is_problem(response, status):
@@ -25,7 +25,7 @@ def is_problem(response, status):
 
 @pytest.mark.parametrize("way", ["raw", "form", "id"])
 def test_search_by_upload_or_id(client, way):
-    content = picture(4)
+    content = encoded_image(4)
     if way == "raw":
         answer = client.post("/api/search?k=3", content=content).json()
     elif way == "form":
@@ -46,7 +46,7 @@ def test_search_by_upload_or_id(client, way):
 
 
 def test_filters_pages_and_thresholds(client):
-    content = picture(4)
+    content = encoded_image(4)
     whole = client.post("/api/search?k=100", content=content).json()
     assert len(whole["hits"]) == 12
     assert whole["next_offset"] is None
@@ -77,7 +77,7 @@ def test_items(client):
 
 
 def test_images_are_encoded_again_without_metadata(client, desk, tmp_path):
-    item = client.post("/api/search?k=1", content=picture(4)).json()["hits"][0]["id"]
+    item = client.post("/api/search?k=1", content=encoded_image(4)).json()["hits"][0]["id"]
     response = client.get(f"/api/items/{item}/image?side=64")
     assert response.headers["content-type"] == "image/jpeg"
     with Image.open(io.BytesIO(response.content)) as image:
@@ -112,12 +112,12 @@ def test_health_model_and_page(client):
     [
         ({"url": "/api/search"}, 400, "send an image"),
         ({"url": "/api/search", "content": b"<html>"}, 415, "not an image"),
-        ({"url": "/api/search", "content": picture(1)[:60]}, 422, "cannot be decoded"),
+        ({"url": "/api/search", "content": encoded_image(1)[:60]}, 422, "cannot be decoded"),
         ({"url": "/api/search?id=999"}, 404, "no image 999"),
-        ({"url": "/api/search?id=1", "content": picture(1)}, 400, "not both"),
-        ({"url": "/api/search?k=0", "content": picture(1)}, 422, "k:"),
-        ({"url": "/api/search?where=yaer>3", "content": picture(1)}, 422, "did you mean 'year'"),
-        ({"url": "/api/search?threshold=2", "content": picture(1)}, 422, "threshold"),
+        ({"url": "/api/search?id=1", "content": encoded_image(1)}, 400, "not both"),
+        ({"url": "/api/search?k=0", "content": encoded_image(1)}, 422, "k:"),
+        ({"url": "/api/search?where=yaer>3", "content": encoded_image(1)}, 422, "did you mean 'year'"),
+        ({"url": "/api/search?threshold=2", "content": encoded_image(1)}, 422, "threshold"),
         ({"url": "/api/search?id=99999999999999999999"}, 422, "id"),
         (
             {"url": "/api/search", "content": b"x", "headers": {"content-type": "multipart/form-data"}},
@@ -139,18 +139,18 @@ def test_oversize_is_refused_by_bytes_and_by_pixels(store):
         assert "larger than" in is_problem(client.post("/api/search", content=b"x" * 2001), 413)
         chunks = (b"x" * 500 for _ in range(10))  # no Content-Length
         assert "larger than" in is_problem(client.post("/api/search", content=chunks), 413)
-        assert "pixels" in is_problem(client.post("/api/search", content=picture(1, size=64)), 413)
+        assert "pixels" in is_problem(client.post("/api/search", content=encoded_image(1, size=64)), 413)
 
 
-def test_a_full_house_is_told(store):
+def test_a_full_server_says_so(store):
     with TestClient(create_app(store, ServeSettings(max_waiting=0)), base_url=LOCAL) as client:
-        response = client.post("/api/search", content=picture(1))
+        response = client.post("/api/search", content=encoded_image(1))
         is_problem(response, 503)
         assert response.headers["retry-after"] == "1"
 
 
 def test_updates_of_the_index_arrive_without_a_restart(client, desk):
-    new = picture(500)
+    new = encoded_image(500)
     (desk / "photos" / "c" / "new.png").write_bytes(new)
     before = client.get("/api/health").json()["images"]
     build_index(desk / "model", desk / "photos", desk / "index", device="cpu")

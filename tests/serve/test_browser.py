@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from .conftest import picture
+from .conftest import encoded_image
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is absent")
 MILLISECONDS = 90_000  # that a machine with much else to do may take for anything
@@ -32,7 +32,7 @@ FILE = """([text, name]) => {
 @pytest.fixture(scope="module")
 def browser():
     with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        made = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=MILLISECONDS)
         yield made
         made.close()
 
@@ -62,7 +62,7 @@ def is_wrong(message):
 
 def give(page, event, seed):
     """Drops or pastes an image."""
-    transfer = page.evaluate_handle(FILE, [base64.b64encode(picture(seed)).decode(), "x.png"])
+    transfer = page.evaluate_handle(FILE, [base64.b64encode(encoded_image(seed)).decode(), "x.png"])
     if event == "drop":
         page.dispatch_event("#drop", "drop", {"dataTransfer": transfer})
     else:
@@ -82,7 +82,7 @@ def test_an_image_is_searched(page, way):
     if way == "choose":
         with page.expect_file_chooser() as chooser:
             page.click("#choose")
-        chooser.value.set_files({"name": "x.png", "mimeType": "image/png", "buffer": picture(4)})
+        chooser.value.set_files({"name": "x.png", "mimeType": "image/png", "buffer": encoded_image(4)})
     else:
         give(page, way, 4)
     first(page, "photos/b/4.png")
@@ -104,7 +104,7 @@ def test_click_through_filter_and_threshold(page):
     playwright.expect(page.locator("#status.error")).to_contain_text("unknown column 'colour'")
 
 
-def test_unknown_is_told_and_hidden_on_request(page):
+def test_unknown_is_reported_and_hidden_on_request(page):
     give(page, "drop", 777)
     playwright.expect(page.locator(".hit")).to_have_count(12)
     slide = (
@@ -128,7 +128,7 @@ def test_keyboard_only(page):
     page.evaluate("document.activeElement.blur()")
     with page.expect_file_chooser() as chooser:
         page.keyboard.press("o")
-    chooser.value.set_files({"name": "x.png", "mimeType": "image/png", "buffer": picture(3)})
+    chooser.value.set_files({"name": "x.png", "mimeType": "image/png", "buffer": encoded_image(3)})
     first(page, "photos/a/3.png")
     page.evaluate("document.activeElement.blur()")
     for key in ("ArrowRight", "ArrowRight"):

@@ -8,7 +8,7 @@ from lookalike.serve.app import create_app
 from lookalike.serve.guard import HEADERS
 from lookalike.serve.settings import ServeSettings
 
-from .conftest import picture
+from .conftest import encoded_image
 
 TOKEN = "secret-token"
 
@@ -49,7 +49,7 @@ def test_only_known_host_names_are_answered(store, host, answered):
 )
 def test_pages_of_other_sites_get_no_answer(client, origin, answered):
     headers = {} if origin is None else {"origin": origin}
-    response = client.post("/api/search?k=1", content=picture(1), headers=headers)
+    response = client.post("/api/search?k=1", content=encoded_image(1), headers=headers)
     assert response.status_code == (200 if answered else 403)
 
 

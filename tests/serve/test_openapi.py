@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from .conftest import LOCAL, picture
+from .conftest import LOCAL, encoded_image
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is absent")
 
@@ -45,7 +45,7 @@ def test_generated_requests_get_declared_answers(api, path, method):
     document, client = api
     operation = document[path][method.upper()]
     declared = document.raw_schema["paths"][path][method]["responses"]
-    valid = picture(3)
+    valid = encoded_image(3)
 
     @settings(
         max_examples=25,

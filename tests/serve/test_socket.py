@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from .conftest import picture
+from .conftest import encoded_image
 
 
 def connect(address):
@@ -23,7 +23,7 @@ def head(host, length):
 
 def test_many_clients_get_their_own_answers(served):
     address = served()
-    contents = [picture(number) for number in range(12)]
+    contents = [encoded_image(number) for number in range(12)]
 
     def ask(number):
         answer = httpx.post(f"{address}/api/search?k=1", content=contents[number % 12], timeout=120).json()
@@ -60,5 +60,5 @@ def test_clients_that_leave_early_take_no_place(served):
     status, until = 0, time.monotonic() + 120
     while status != 200 and time.monotonic() < until:  # the server notices that they left in its own time
         time.sleep(0.05)
-        status = httpx.post(f"{address}/api/search?k=1", content=picture(1), timeout=120).status_code
+        status = httpx.post(f"{address}/api/search?k=1", content=encoded_image(1), timeout=120).status_code
     assert status == 200

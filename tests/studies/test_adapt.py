@@ -32,7 +32,7 @@ def test_without_changes_a_row_is_the_papers(squares):
         ("proxynca_pp/table3", "proxynca-2048", FROZEN["head_lr"]),
     ],
 )
-def test_in_another_mode_proxies_stay_as_fast_beside_their_recipe(squares, study, row, rate):
+def test_in_another_mode_proxies_stay_as_fast_next_to_their_recipe(squares, study, row, rate):
     found = Adaptation(mode="frozen").apply(find_study(study).row(row), squares, seed=0)
     assert found.train.proxy_lr == pytest.approx(rate)
     assert (found.train.mode, found.train.eps, found.train.schedule.name) == ("frozen", 1e-8, "cosine")

@@ -56,7 +56,7 @@ def test_papers_selects_on_test_and_says_so(squares, tmp_path):
     assert score.metrics["map_at_r"] == pytest.approx(best)
 
 
-def test_honest_never_looks_at_the_test_classes(squares, tmp_path):
+def test_held_out_never_looks_at_the_test_classes(squares, tmp_path):
     score = PROTOCOLS["held_out"].run(task_of(squares, tmp_path))
     result = RunDir(tmp_path / "unit" / "run").read_json("result.json")
     assert score.selected_on == "validation classes"
@@ -87,7 +87,7 @@ def test_two_stage_trains_on_half_then_on_all_training_classes(squares, tmp_path
 
 def test_two_stage_watches_recall_with_a_plateau_schedule_unless_the_row_has_one():
     plain = two_stage_settings(Experiment())
-    assert (plain.train.schedule.name, plain.train.schedule.metric) == ("plateau", "recall_at_1")
+    assert (plain.train.schedule.name, plain.train.metric) == ("plateau", "recall_at_1")
     assert plain.train.refit
     own = Experiment().override(["train.schedule.name=plateau", "train.schedule.patience=2"])
     assert two_stage_settings(own).train.schedule.patience == 2
@@ -108,7 +108,7 @@ def test_recorded_drops_are_replayed_on_time_or_an_epoch_late():
     assert replayed(TrainSettings(schedule=step), [1]) == step
 
 
-def test_an_interrupted_unit_goes_on(squares, tmp_path):
+def test_an_interrupted_unit_continues(squares, tmp_path):
     whole = PROTOCOLS["papers"].run(task_of(squares, tmp_path / "whole"))
     task = task_of(squares, tmp_path / "cut")
 
@@ -249,10 +249,10 @@ def test_a_loss_is_built_at_both_ends_of_each_of_its_ranges_or_says_what_it_cann
     """The end of a range may be a value that a loss refuses; then with an error that a search records."""
     experiment = Experiment(loss=LossSettings(**loss))
     space = search_space(experiment, 20)
-    middle = {one.place: one.value((one.range.low + one.range.high) / 2) for one in space}
+    middle = {one.setting: one.value((one.range.low + one.range.high) / 2) for one in space}
     for one in space:
         for end in (one.range.low, one.range.high):
-            found = with_values(experiment, middle | {one.place: one.value(end)})
+            found = with_values(experiment, middle | {one.setting: one.value(end)})
             build_toy_loss(found)
 
 
@@ -266,7 +266,7 @@ def build_toy_loss(experiment):
 def test_a_hierarchy_is_searched_on_every_level():
     loss = LossSettings(name="hierarchical", base={"name": "proxy_anchor"}, coarse=[4], update_every=5)
     experiment = Experiment(loss=loss)
-    places = [one.place for one in search_space(experiment, 98)]
+    places = [one.setting for one in search_space(experiment, 98)]
     levels = [f"loss.level_settings.{level}.{name}" for level in (0, 1) for name in ("scale", "margin")]
     assert places == ["train.proxy_lr", "loss.coarse.0", "loss.update_every", *levels]
     values = dict.fromkeys(levels, 0.5) | {"loss.coarse.0": 7, "train.proxy_lr": 0.1}

@@ -127,7 +127,7 @@ def test_a_run_that_another_process_holds_is_passed_over(tmp_path, squares, coun
     assert run_study(ABLATION, options(tmp_path, squares)).ran == ["full, seed 0"]
 
 
-def test_a_failure_is_noted_the_other_rows_go_on_and_it_is_tried_again(tmp_path, squares):
+def test_a_failure_is_noted_the_other_rows_continue_and_it_is_tried_again(tmp_path, squares):
     settings = (*TINY, "model.pooling=k_max", "model.pooling_k=999")
     small = options(
         tmp_path,

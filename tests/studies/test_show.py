@@ -28,7 +28,7 @@ def test_equal_rows_say_so(study):
 
 
 @every_study
-def test_a_study_is_told_in_full(study):
+def test_a_study_is_reported_in_full(study):
     text, (header, lines) = study_text(study), row_cells(study)
     assert study.source in text
     for row in study.rows:

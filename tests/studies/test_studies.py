@@ -217,7 +217,7 @@ def test_hpl_is_as_its_supplement_says():
     assert nca.loss.arguments == {"temperature": 1.0, "include_positive": False}
     assert (nca.train.schedule.name, nca.train.warmup_epochs, nca.train.clip_value) == ("constant", 0, None)
     assert (nca.train.optimizer, nca.train.lr, nca.batch.size, nca.train.epochs) == ("adamw", 1e-4, 128, 30)
-    assert nca.train.proxy_start == "class_mean"
+    assert not nca.train.compat.random_proxies
     for dataset, table in (("inshop", 1), ("sop", 2)):
         assert find_study(f"hpl/table{table}").row("hpl-pa").dataset == dataset
         assert row(f"hpl/table{table}", "hpl-pa").loss.arguments["coarse"] == [500]

@@ -50,7 +50,7 @@ def test_mean_interval_and_difference_by_hand(tmp_path):
     assert "Not the paper's experiment" not in text
 
 
-def test_what_is_not_comparable_never_stands_beside_a_published_number(tmp_path):
+def test_what_is_not_comparable_is_never_shown_next_to_a_published_number(tmp_path):
     table = a_run(tmp_path, {"full": [0.5]}, comparable=False)
     assert "Not the paper's experiment" in table.title
     ours, apart = to_markdown(table).split(f"**{PUBLISHED_APART}**")

@@ -71,7 +71,7 @@ def test_without_mirroring_in_training_there_is_one_view(squares, tmp_path, monk
         fit(squares, tmp_path / "other", toy("frozen", "data.flip=false", "model.views=2"))
 
 
-def test_the_choice_is_told_with_what_it_costs():
+def test_the_choice_is_reported_with_what_it_costs():
     assert views_line("map_at_r", 2, Interval(0.015, 0.01, 0.02, 15)) == (
         "mirror images add +1.0 to +2.0 to the start's validation map_at_r, so embeddings average both; embedding "
         "takes twice the time (`lookalike embed --views 1` saves it)"

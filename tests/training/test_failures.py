@@ -47,7 +47,7 @@ def test_a_loss_that_is_not_finite_names_the_first_images_of_the_batch():
 
 
 @pytest.mark.parametrize("who", SHORT_OF_MEMORY)
-def test_memory_that_does_not_suffice_is_told_with_the_size_of_the_batch_and_a_way_out(who):
+def test_memory_that_does_not_suffice_is_reported_with_the_size_of_the_batch_and_a_way_out(who):
     error = SHORT_OF_MEMORY[who]
     assert is_out_of_memory(error)
     message = told(error)

@@ -11,7 +11,7 @@ import torch
 
 from lookalike.config.experiment import Experiment
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.data.transforms import TrainTransform, eval_transform
+from lookalike.data.transforms import EvalTransform, TrainTransform
 from lookalike.errors import FileError
 from lookalike.models.embedder import build_embedder
 from lookalike.preprocessing import Preprocessing
@@ -83,7 +83,7 @@ def files(folder):
 
 def test_views_are_the_image_its_flip_and_crops(squares, own_cache):
     plain, flipped, crop, other = (view_of(squares, number) for number in range(4))
-    dataset = ImageDataset(squares, eval_transform(PREPROCESSING))
+    dataset = ImageDataset(squares, EvalTransform(PREPROCESSING))
     np.testing.assert_array_equal(plain, torch.stack([dataset[row][0] for row in range(len(squares))]))
     np.testing.assert_array_equal(flipped, plain[..., ::-1])
     assert crop.shape == plain.shape
@@ -243,10 +243,10 @@ def test_a_cache_that_cannot_be_written_is_named_with_the_variable(squares, tmp_
 def test_pooled_vectors_are_the_networks_own(pooling, squares, own_cache):
     network = build_embedder("test_resnet", weights="none", pooling=pooling, k=2, norm="layer_norm", size=64)
     part = TrainablePart(network.eval(), "frozen").frozen_part()
-    dataset = ImageDataset(squares, eval_transform(network.preprocessing))
+    dataset = ImageDataset(squares, EvalTransform(network.preprocessing))
     images = torch.stack([dataset[row][0] for row in range(len(squares))])
     views = cache(squares, part)
-    views.transform = TrainTransform(network.preprocessing)
+    views.transform = TrainTransform(network.preprocessing, scale=(0.4, 1.0))
     views.ensure([0])
     with torch.inference_mode():
         expected = network.pool(network.feature_maps(images)).numpy()

@@ -8,8 +8,7 @@ import torch
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.data.transforms import eval_transform as plain_transform
-from lookalike.data.transforms import train_transform
+from lookalike.data.transforms import EvalTransform, TrainTransform
 from lookalike.preprocessing import Preprocessing
 from lookalike.training.inputs import ImageInputs
 from toys import colored_squares
@@ -24,13 +23,15 @@ def table(tmp_path: Path) -> LabeledImages:
 
 
 def make(table: LabeledImages, workers: int) -> ImageInputs:
-    return ImageInputs(table, train_transform(PREPROCESSING), seed=3, workers=workers, block=10)
+    return ImageInputs(
+        table, TrainTransform(PREPROCESSING, scale=(0.16, 1)), seed=3, workers=workers, block=10
+    )
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_batches_are_the_images_of_the_rows_in_every_epoch(table: LabeledImages, workers: int) -> None:
     inputs = make(table, workers)
-    twin = ImageDataset(table, train_transform(PREPROCESSING), seed=3)
+    twin = ImageDataset(table, TrainTransform(PREPROCESSING, scale=(0.16, 1)), seed=3)
     for epoch in (1, 2, 7):
         twin.set_epoch(epoch)
         inputs.prepare(epoch)
@@ -44,7 +45,7 @@ def test_batches_are_the_images_of_the_rows_in_every_epoch(table: LabeledImages,
 @pytest.mark.parametrize("workers", [0, 1])
 def test_whole_is_each_image_once_in_order(table: LabeledImages, workers: int) -> None:
     inputs = make(table, workers)
-    twin = ImageDataset(table, plain_transform(PREPROCESSING))
+    twin = ImageDataset(table, EvalTransform(PREPROCESSING))
     images = torch.stack([twin[row][0] for row in range(len(table))])
     assert torch.equal(torch.cat([image for (image,) in inputs.iter_eval()]), images)
     assert torch.equal(torch.cat([image for (image,) in inputs.iter_eval(7, 31)]), images[7:31])

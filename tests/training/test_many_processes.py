@@ -42,8 +42,6 @@ def test_one_and_several_processes_give_the_same_run(mode, tmp_path):
         f"train.mode={mode}",
         "--set",
         "data.crop_scale=[1, 1]",
-        "--set",
-        "data.crop_ratio=[1, 1]",
     ]
     result, history = train(tmp_path, "one", *words)
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=3", "-m")
@@ -74,7 +72,7 @@ main()
 """
 
 
-def test_a_process_that_fails_ends_the_others_in_peace(tmp_path):
+def test_a_process_that_fails_ends_the_others(tmp_path):
     photo_folders(tmp_path / "photos")
     (tmp_path / "broken.py").write_text(BROKEN)
     words = [word for name in TOY_SETTINGS for word in ("--set", name)]
@@ -100,7 +98,7 @@ def test_a_process_that_fails_ends_the_others_in_peace(tmp_path):
     assert "closed by peer" not in done.stderr  # torchrun may end the other process before it says a word
 
 
-def test_sharded_proxies_train_as_whole_ones_and_go_on_in_any_number_of_processes(tmp_path):
+def test_sharded_proxies_train_as_whole_ones_and_continue_in_any_number_of_processes(tmp_path):
     photo_folders(tmp_path / "photos")
     words = [
         "--set",

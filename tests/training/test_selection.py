@@ -30,7 +30,7 @@ def test_the_finish_stands_unless_clearly_worse_and_nothing_replaces_a_better_st
     assert choose(candidates, "map_at_r", interval) == kept
 
 
-def test_the_choice_is_told_with_its_interval():
+def test_the_choice_is_reported_with_its_interval():
     candidates = {name: {"map_at_r": v} for name, v in (("start", 0.2), ("trained", 0.4), ("finished", 0.39))}
     assert choice_line("finished", 6, candidates, "map_at_r", gain(-0.03, 0.01)) == (
         "validation map_at_r: start 20.0, trained 40.0, finished 39.0 (finish adds -3.0 to +1.0); "

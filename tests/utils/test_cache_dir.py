@@ -15,7 +15,7 @@ def test_the_environment_variable_moves_it(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("answer", ["~/.cache/lookalike", RuntimeError("no home")])
-def test_a_user_without_home_is_told_which_variable_to_set(monkeypatch, answer):
+def test_a_user_without_home_is_reported_which_variable_to_set(monkeypatch, answer):
     from pathlib import Path
 
     def folder(name):

@@ -24,7 +24,7 @@ COLLECTIVES = {
         ("shapes differ", RuntimeError, "shapes differ"),
     ],
 )
-def test_another_process_that_is_gone_is_told_in_a_line(name, words, error, message, monkeypatch):
+def test_another_process_that_is_gone_is_reported_in_a_line(name, words, error, message, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError(words)
 

@@ -1,4 +1,4 @@
-"""The command line: one file a verb, each a thin call of the library.
+"""The command line: one file per command, each a thin call of the library.
 
 Results go to standard output, progress to standard error. Exit code 0: done; 1: a failure, explained in one
 line (what, where, what to do); 2: the command itself is wrong.
@@ -9,6 +9,7 @@ import io
 import os
 import re
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from typing import Annotated
 
@@ -25,7 +26,6 @@ from lookalike.cli import (
     export,
     index,
     listing,
-    metrics,
     push,
     search,
     serve,
@@ -62,20 +62,24 @@ def options(
     """Train image embeddings with proxies, measure them honestly, search with the result."""
 
 
-train.add(app)
-evaluate.add(app)
-embed.add(app)
-export.add(app)
-push.add(app)
-index.add(app)
-search.add(app)
-calibrate.add(app)
-serve.add(app)
-listing.add(app)
-show.add(app)
-metrics.add(app)
-compare.add(app)
-doctor.add(app)
+def register(command: Callable[..., None], example: str) -> None:
+    """Makes a function a command, whose name is the first word of the example."""
+    app.command(example.split()[0], epilog=f"Example: lookalike {example}")(command)
+
+
+register(train.train, "train photos --out runs/photos --set train.mode=frozen")
+register(evaluate.evaluate, "evaluate runs/photos photos --json")
+register(embed.embed, "embed runs/photos photos --out photos.npz")
+register(export.export, "export runs/photos --onnx photos.onnx")
+register(push.push, "push runs/photos somebody/photos")
+register(index.index, "index runs/photos photos --out photos.index")
+register(search.search, "search photos.index photos/0/0.png -k 3 --html hits.html")
+register(calibrate.calibrate, "calibrate runs/photos photos --recall 0.9")
+register(serve.serve, "serve photos.index --port 8000")
+register(listing.list_entries, "list losses")
+register(show.show, "show runs/photos")
+register(compare.compare, "compare runs/a runs/b --metric map_at_r")
+register(doctor.doctor, "doctor")
 app.add_typer(cache.app, name="cache")
 app.add_typer(data.app, name="data")
 app.add_typer(study.app, name="study")

@@ -28,11 +28,6 @@ Indexes = Annotated[
 Part = Annotated[str, typer.Option(help="Of the run's own data: auto, validation or test classes.")]
 
 
-def add(app: typer.Typer) -> None:
-    """Adds the verb."""
-    app.command("calibrate", epilog="Example: lookalike calibrate runs/photos photos --recall 0.9")(calibrate)
-
-
 def calibrate(
     run: RunArgument,
     data: DataArgument,
@@ -54,8 +49,9 @@ def calibrate(
     progress = make_progress(quiet)
     from lookalike.data.screen import drop_unreadable
     from lookalike.errors import ArgumentError
+    from lookalike.reporting.similarities import show_threshold
     from lookalike.search.calibrate import calibrate as choose
-    from lookalike.search.calibrate import store_in_index
+    from lookalike.search.thresholds import check_target
     from lookalike.training.held_out import PARTS, held_out_images
     from lookalike.training.run_dir import RunDir
     from lookalike.utils.validation import check_choice
@@ -75,18 +71,16 @@ def calibrate(
             f"choose by one of --precision, --false-match-rate and --recall, not {len(given)}"
         )
     target, wanted = next(iter(given.items()), ("precision", 0.95))
+    check_target(target, wanted)
     table, where = held_out_images(RunDir(run), data, part=part)
     table, _ = drop_unreadable(table, on_bad_file=on_bad_file, progress=progress)
-    done = choose(run, table, target=target, wanted=wanted, device=device, progress=progress)
-    for folder in index or []:
-        store_in_index(folder, run)
+    done = choose(
+        run, table, target=target, wanted=wanted, indexes=index or (), device=device, progress=progress
+    )
+    show_threshold(run, done.threshold.similarity)
     if json:
         print_json(done.to_dict())
         return
     print(f"{done.threshold}; chosen on {where}")
     if done.open_set is not None:
-        rates = ", ".join(
-            f"{100 * value:.1f} % at a false-match rate of {100 * rate:g} %"
-            for rate, value in done.open_set.detection_rates.items()
-        )
-        print(f"with half of these classes in the gallery: detected {rates}; AUROC {done.open_set.auroc:.3f}")
+        print(f"with half of these classes in the gallery: {done.open_set}")

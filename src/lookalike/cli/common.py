@@ -1,4 +1,4 @@
-"""Options and output that several verbs share."""
+"""Options and output that several commands share."""
 
 import sys
 from collections.abc import Iterable
@@ -12,6 +12,12 @@ from lookalike.utils.progress import BarProgress, LineProgress, Progress
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Runtime = Annotated[
+    str,
+    typer.Option(
+        help="torch, or onnx: onnxruntime on the CPU, over twice as fast there (pip install 'lookalike[onnx]')."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 Set = Annotated[
     list[str] | None,
@@ -55,6 +61,18 @@ def make_progress(quiet: bool = False) -> Progress:
     if quiet:
         return Progress()
     return BarProgress() if sys.stderr.isatty() else LineProgress()
+
+
+def encoder_device(device: str, runtime: str) -> str:
+    """The device of an encoder: "onnx" for onnxruntime, which runs on the CPU."""
+    from lookalike.errors import ArgumentError
+    from lookalike.search.encoder import ONNX
+    from lookalike.utils.validation import check_choice
+
+    check_choice("runtime", runtime, ("torch", ONNX))
+    if runtime == ONNX and device not in ("auto", "cpu"):
+        raise ArgumentError(f"--runtime onnx runs on the CPU; drop --device {device}")
+    return ONNX if runtime == ONNX else device
 
 
 def print_notes(notes: Iterable[str]) -> None:

@@ -14,15 +14,10 @@ if TYPE_CHECKING:
 Results = Annotated[
     list[Path], typer.Argument(help="Run directories, or results of `lookalike evaluate --save` (.json).")
 ]
-Metric = Annotated[str, typer.Option(help="Metric to compare; see: lookalike metrics")]
+Metric = Annotated[str, typer.Option(help="Metric to compare; see: lookalike list metrics")]
 Seeds = Annotated[
     bool, typer.Option("--seeds", help="Treat them as runs of one method with different seeds.")
 ]
-
-
-def add(app: typer.Typer) -> None:
-    """Registers the command."""
-    app.command("compare", epilog="Example: lookalike compare runs/a runs/b --metric map_at_r")(compare)
 
 
 def compare(

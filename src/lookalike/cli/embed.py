@@ -33,11 +33,6 @@ Views = Annotated[
 ]
 
 
-def add(app: typer.Typer) -> None:
-    """Registers the command."""
-    app.command("embed", epilog="Example: lookalike embed runs/photos photos --out photos.npz")(embed)
-
-
 def embed(
     run: RunArgument,
     data: DataArgument,

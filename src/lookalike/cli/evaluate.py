@@ -37,11 +37,13 @@ Save = Annotated[
     Path | None, typer.Option(help="Also write FILE.json and FILE.npz, which `lookalike compare` reads.")
 ]
 Clusters = Annotated[bool, typer.Option("--clustering", help="Also NMI and AMI, by k-means.")]
-
-
-def add(app: typer.Typer) -> None:
-    """Registers the command."""
-    app.command("evaluate", epilog="Example: lookalike evaluate runs/photos photos --json")(evaluate)
+OpenSet = Annotated[
+    bool,
+    typer.Option(
+        "--open-set",
+        help="Also how well queries whose class is not in the gallery are separated from the others.",
+    ),
+]
 
 
 def evaluate(
@@ -56,6 +58,7 @@ def evaluate(
     no_match: NoMatch = "exclude",
     ignore_label: IgnoreLabel = None,
     clustering: Clusters = False,
+    open_set: OpenSet = False,
     layout: Layout = None,
     verify: Verify = True,
     on_bad_file: OnBadFile = "skip",
@@ -72,6 +75,7 @@ def evaluate(
         "no_match": no_match,
         "ignore_labels": ignore_label or (),
         "clustering": clustering,
+        "open_set": open_set,
     }
     if ks is not None:
         options["ks"] = _whole_numbers(ks)

@@ -19,11 +19,6 @@ Images = Annotated[
 ]
 
 
-def add(app: typer.Typer) -> None:
-    """Registers the command."""
-    app.command("export", epilog="Example: lookalike export runs/photos --onnx photos.onnx")(export)
-
-
 def export(
     run: RunArgument,
     timm: Timm = None,

@@ -12,6 +12,8 @@ from lookalike.cli.common import (
     OnBadFile,
     Quiet,
     RunArgument,
+    Runtime,
+    encoder_device,
     make_progress,
 )
 
@@ -30,11 +32,6 @@ Uri = Annotated[
 Prune = Annotated[bool, typer.Option("--prune", help="Also forget files that are gone or no longer listed.")]
 
 
-def add(app: typer.Typer) -> None:
-    """Adds the verb."""
-    app.command("index", epilog="Example: lookalike index runs/photos photos --out photos.index")(index)
-
-
 def index(
     run: RunArgument,
     images: DataArgument,
@@ -45,6 +42,7 @@ def index(
     ignore_label: IgnoreLabel = None,
     on_bad_file: OnBadFile = "skip",
     device: Device = "auto",
+    runtime: Runtime = "torch",
     quiet: Quiet = False,
 ) -> None:
     """Add IMAGES to an index, embedded with the run's model; known images are not embedded again.
@@ -72,7 +70,7 @@ def index(
             prune=prune,
             ignore_labels=ignore_label or (),
             on_bad_file=on_bad_file,
-            device=device,
+            device=encoder_device(device, runtime),
             progress=progress,
         )
     )

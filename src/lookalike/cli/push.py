@@ -15,11 +15,6 @@ Images = Annotated[
 ]
 
 
-def add(app: typer.Typer) -> None:
-    """Registers the command."""
-    app.command("push", epilog="Example: lookalike push runs/photos somebody/photos")(push)
-
-
 def push(run: RunArgument, name: Name, public: Public = False, images: Images = None) -> None:
     """Upload the run's model as a timm model with a model card, after checking it on real images."""
     from lookalike.data.read import read

@@ -6,21 +6,25 @@ from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import Device
+from lookalike.cli.common import Device, Runtime, encoder_device
 
 Index = Annotated[Path, typer.Argument(help="An index folder, as `lookalike index` leaves it.")]
 Images = Annotated[
     list[Path] | None,
     typer.Argument(help="Image files, folders of images, or - for a list of files on standard input."),
 ]
-Sample = Annotated[int, typer.Option(min=0, help="Also ask with so many of the index's own images.")]
+Sample = Annotated[int, typer.Option(min=0, help="Also query with this many images sampled from the index.")]
 K = Annotated[int, typer.Option("-k", min=1, help="How many to show.")]
 Where = Annotated[
     str | None, typer.Option("--where", help='A filter, such as "year >= 2020 and label in (a, b)".')
 ]
 Threshold = Annotated[
     float | None,
-    typer.Option(help="Similarity from which on a hit is of the query's class; default: the index's own."),
+    typer.Option(
+        min=-1,
+        max=1,
+        help="Similarity from which on a hit is of the query's class; default: the index's own.",
+    ),
 ]
 HideUnknown = Annotated[
     bool, typer.Option("--hide-unknown", help="Leave hits below the threshold out instead of marking them.")
@@ -35,13 +39,6 @@ Html = Annotated[Path | None, typer.Option("--html", help="Also write a page wit
 JsonLines = Annotated[bool, typer.Option("--json", help="Print a JSON object per query, one per line.")]
 
 
-def add(app: typer.Typer) -> None:
-    """Adds the verb."""
-    app.command(
-        "search", epilog="Example: lookalike search photos.index photos/0/0.png -k 3 --html hits.html"
-    )(search)
-
-
 def search(
     index: Index,
     images: Images = None,
@@ -53,6 +50,7 @@ def search(
     sample: Sample = 0,
     html: Html = None,
     device: Device = "auto",
+    runtime: Runtime = "torch",
     json: JsonLines = False,
 ) -> None:
     """Find the K images of the index most similar to each IMAGE, most similar first.
@@ -66,7 +64,9 @@ def search(
     options = SearchOptions(
         k=k, where=where, threshold=threshold, hide_unknown=hide_unknown, collapse=collapse
     )
-    found = search_images(index, _files(images or []), options, sample=sample, device=device)
+    found = search_images(
+        index, _files(images or []), options, sample=sample, device=encoder_device(device, runtime)
+    )
     if html is not None:
         from lookalike.reporting.hits_page import write_hits
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import Device
+from lookalike.cli.common import Device, Runtime, encoder_device
 
 Index = Annotated[Path, typer.Argument(help="An index folder, as `lookalike index` leaves it.")]
 Host = Annotated[str, typer.Option(help="Address to listen on; any but this machine's own needs a token.")]
-Port = Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: a free one.")]
 AllowedHost = Annotated[
     list[str] | None, typer.Option("--allowed-host", help="A name that browsers may use; may be repeated.")
 ]
@@ -24,11 +24,6 @@ TokenFile = Annotated[
 MaxMegabytes = Annotated[float, typer.Option("--max-megabytes", min=0.001, help="Largest upload.")]
 
 
-def add(app: typer.Typer) -> None:
-    """Adds the verb."""
-    app.command("serve", epilog="Example: lookalike serve photos.index --port 8000")(serve)
-
-
 def serve(
     index: Index,
     host: Host = "127.0.0.1",
@@ -37,6 +32,7 @@ def serve(
     token_file: TokenFile = None,
     max_megabytes: MaxMegabytes = 20,
     device: Device = "auto",
+    runtime: Runtime = "torch",
 ) -> None:
     """Serve a page to search INDEX by image, and the REST API behind it; prints the address.
 
@@ -61,7 +57,7 @@ def serve(
         allowed_hosts=tuple(allowed_host or ()),
         max_bytes=int(max_megabytes * 1024 * 1024),
     )
-    run(index, settings, device=device)
+    run(index, settings, device=encoder_device(device, runtime))
 
 
 def _token(file: Path | None) -> str | None:

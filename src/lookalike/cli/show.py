@@ -1,28 +1,14 @@
-"""lookalike show: a run's result, or every setting with its default."""
+"""lookalike show: a run's result."""
 
-from typing import Annotated
-
-import typer
-
-from lookalike.cli.common import Json, metric_rows, print_json, print_rows
-
-What = Annotated[str, typer.Argument(help="A run directory, or the word settings.")]
+from lookalike.cli.common import Json, RunArgument, metric_rows, print_json, print_rows
 
 
-def add(app: typer.Typer) -> None:
-    """Adds the verb."""
-    app.command("show", epilog="Example: lookalike show runs/photos")(show)
-
-
-def show(what: What, json: Json = False) -> None:
-    """Show a run's result and how it was chosen, or every setting with its default."""
-    if what == "settings":
-        _show_settings(json)
-        return
+def show(run: RunArgument, json: Json = False) -> None:
+    """Show a run's result and how it was chosen."""
     from lookalike.training.run_dir import RunDir
 
-    run = RunDir(what)
-    experiment, result = run.experiment(), run.read_json("result.json")
+    folder = RunDir(run)
+    experiment, result = folder.experiment(), folder.read_json("result.json")
     if json:
         print_json({"experiment": experiment.model_dump(mode="json"), "result": result})
         return
@@ -39,15 +25,3 @@ def show(what: What, json: Json = False) -> None:
         f"chosen by {chosen['by']}: {chosen['what']}, epoch {chosen['epoch']} of {chosen['epochs_trained']}"
     )
     print("seconds: " + ", ".join(f"{phase} {value:.0f}" for phase, value in result["seconds"].items()))
-
-
-def _show_settings(json: bool) -> None:
-    from lookalike.config.experiment import Experiment, setting_facts
-
-    if json:
-        print_json(Experiment.model_json_schema())
-        return
-    rows: list[list[str]] = [[name, str(default), text] for name, default, text in setting_facts()]
-    width, wide = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)
-    for name, default, text in rows:
-        print(f"{name.ljust(width)}  {default.ljust(wide)}  {text}".rstrip())

@@ -9,30 +9,15 @@ import typer
 from lookalike.cli.common import Device, Json, Quiet, Set, make_progress, print_json
 
 app = typer.Typer(
-    help="The tables and figures of the papers: list, show, run, and the table of what has been run.",
+    help="The tables and figures of the papers: show, run, and the table of what has been run.",
     no_args_is_help=True,
     rich_markup_mode=None,
-    epilog="Example: lookalike study list",
+    epilog="Their names: lookalike list studies",
 )
 
-Name = Annotated[str, typer.Argument(help="A study, paper/name, as `lookalike study list` prints it.")]
+Name = Annotated[str, typer.Argument(help="A study, paper/name, as `lookalike list studies` prints it.")]
 WIDTH = 100
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of all studies' runs and tables.")]
-
-
-@app.command("list", epilog="Example: lookalike study list")
-def list_studies(json: Json = False) -> None:
-    """List every study: paper/name and title."""
-    from lookalike.studies import STUDIES
-
-    if json:
-        print_json(
-            [{"study": study.id, "title": study.title, "rows": len(study.rows)} for study in STUDIES.values()]
-        )
-        return
-    width = max(map(len, STUDIES))
-    for study in STUDIES.values():
-        print(f"{study.id:{width}}  {study.title}")
 
 
 @app.command("show", epilog="Example: lookalike study show proxynca_pp/table7")

@@ -18,14 +18,24 @@ from lookalike.cli.common import (
     print_rows,
 )
 
-Out = Annotated[Path, typer.Option("--out", "-o", help="The run directory to make.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="The run directory to make.", show_default="runs/NAME of DATA"),
+]
 From = Annotated[
-    Path | None, typer.Option("--from", help="A run directory whose model training starts from.")
+    Path | None, typer.Option("--from", help="A run directory whose model and proxies training starts from.")
+]
+TestOnTrained = Annotated[
+    bool,
+    typer.Option(
+        "--test-on-trained",
+        help="With --from: accept test classes that the earlier run was trained on; the result marks them.",
+    ),
 ]
 Config = Annotated[
     Path | None, typer.Option("--config", help="An experiment in YAML; --set changes it further.")
 ]
-Devices = Annotated[int, typer.Option(help="Processes that train together, one a device.")]
+Devices = Annotated[int, typer.Option(help="Processes that train together, one per device.")]
 Minutes = Annotated[
     float | None,
     typer.Option(
@@ -33,33 +43,36 @@ Minutes = Annotated[
         "are planned from a measurement of a few seconds, and the plan is printed."
     ),
 ]
+LogTo = Annotated[
+    str,
+    typer.Option(
+        help="Where loss, rates, gradient norm, images per second and memory of each step go: csv, tensorboard, "
+        "wandb, or several: csv,wandb."
+    ),
+]
 Resume = Annotated[bool, typer.Option(help="Continue an interrupted run exactly.")]
 Overwrite = Annotated[bool, typer.Option(help="Replace an earlier run in the folder.")]
-Refit = Annotated[
-    bool, typer.Option(help="After selection, train on all but the test classes for as long as was best.")
-]
 
 
-def add(app: typer.Typer) -> None:
-    """Adds the verb."""
-    app.command("train", epilog="Example: lookalike train photos --out runs/photos --set train.mode=frozen")(
-        train
-    )
+def default_run(data: str) -> Path:
+    """runs/NAME, NAME being that of a folder, of a file without its suffix, or of a known data set."""
+    return Path("runs") / (Path(data).resolve().stem or "all")
 
 
 def train(
     data: DataArgument,
-    out: Out,
+    out: Out = None,
     settings: Set = None,
     config: Config = None,
     start_from: From = None,
+    test_on_trained: TestOnTrained = False,
     resume: Resume = False,
     overwrite: Overwrite = False,
-    refit: Refit = False,
     on_bad_file: OnBadFile = "skip",
     device: Device = "auto",
     devices: Devices = 1,
     minutes: Minutes = None,
+    log_to: LogTo = "",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -76,31 +89,31 @@ def train(
     from lookalike.training.fit import fit
     from lookalike.utils.distributed import Processes
 
-    if resume and (settings or config or refit or start_from or minutes):
+    if test_on_trained and not start_from:
+        raise ArgumentError("--test-on-trained goes with --from")
+    if resume and (settings or config or start_from or minutes):
         raise ArgumentError(
-            "--resume continues with the run's own settings; drop --set, --config, --from, --refit and --minutes"
+            "--resume continues with the run's own settings; drop --set, --config, --from and --minutes"
         )
-    experiment = (load_experiment(config) if config else Experiment()).override(
-        [
-            *(settings or []),
-            *(["train.refit=true"] if refit else []),
-            *([f"data.on_bad_file={on_bad_file}"] if on_bad_file != "skip" else []),
-        ]
-    )
+    reading = [f"data.on_bad_file={on_bad_file}"] if on_bad_file != "skip" else []
+    experiment = (load_experiment(config) if config else Experiment()).override([*reading, *(settings or [])])
+    out = out or default_run(data)
     done = fit(
         data,
         out,
         experiment,
         start_from=start_from,
+        test_on_trained=test_on_trained,
         resume=resume,
         overwrite=overwrite,
         device=device,
         devices=devices,
         minutes=minutes,
+        log_to=[name.strip() for name in log_to.split(",") if name.strip()],
         progress=progress,
     )
     if Processes.all().rank > 0:
-        return  # one process speaks for all
+        return  # only the main process reports
     report = write_report(out, done)
     if json:
         print_json(done.result)

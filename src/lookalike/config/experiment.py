@@ -6,7 +6,7 @@ resolved experiment, complete: running it again on the same data gives the same 
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ VERSION = 2
 
 MODE_DEFAULTS: dict[str, dict[str, Any]] = {
     "frozen": {"epochs": 30, "warmup_epochs": 0, "lr": 1e-4, "head_lr": 3e-3, "proxy_lr": 3e-2},
-    "partial": {"epochs": 6, "warmup_epochs": 0, "lr": 1e-3, "head_lr": 1e-3, "proxy_lr": 3e-2},
+    "partial": {"epochs": 4, "warmup_epochs": 0, "lr": 1e-3, "head_lr": 1e-3, "proxy_lr": 3e-2},
     "finetune": {"epochs": 20, "warmup_epochs": 1, "lr": 1e-4, "head_lr": 1e-4, "proxy_lr": 1e-2},
 }
 """What a None in `train` becomes, by mode; chosen on validation classes."""
@@ -66,12 +66,12 @@ class Experiment(Settings):
         """
         known, chosen = self.model_dump(), self.model_dump(exclude_unset=True)
         for assignment in assignments:
-            place, equals, text = assignment.partition("=")
+            setting, equals, text = assignment.partition("=")
             if not equals:
                 raise ArgumentError(
                     f"'{assignment}' is not a setting; write NAME=VALUE, such as loss.scale=16"
                 )
-            _assign(known, chosen, place.strip(), _value(text, place.strip()))
+            _assign(known, chosen, setting.strip(), _value(text, setting.strip()))
         return _parse(chosen, "the settings")
 
     def resolve(
@@ -114,14 +114,18 @@ class Experiment(Settings):
                 tree[part][name] = kept
         return _parse(tree, "the settings")
 
-    def split(self, table: LabeledImages) -> Split:
-        """Train, validation and test classes of `table`, by the seed and the data settings."""
+    def split(
+        self, table: LabeledImages, *, not_test: Collection[str] = (), not_validation: Collection[str] = ()
+    ) -> Split:
+        """Train, validation and test classes of `table`, by the seed and the data settings; see `three_way_split`."""
         return three_way_split(
             table,
             test_fraction=self.data.test_fraction,
             validation_fraction=self.data.validation_fraction,
             seed=self.seed,
             source=self.data.split,
+            not_test=not_test,
+            not_validation=not_validation,
         )
 
     def check(self, accelerator: str | None = None) -> "Experiment":
@@ -154,7 +158,7 @@ class Experiment(Settings):
         if sparse and train.proxy_optimizer == "same":
             raise ArgumentError(
                 f"loss.sparse_gradients: train.optimizer={train.optimizer} takes dense gradients only; "
-                "set train.proxy_optimizer=row_sparse_adamw, row_sparse_adamw_small or row_sparse_sgd"
+                "set train.proxy_optimizer=row_sparse_adamw or row_sparse_adamw_small"
             )
         if sparse and train.clip_value is not None:
             raise ArgumentError("train.clip_value cannot clip sparse gradients; leave one of the two out")
@@ -207,10 +211,10 @@ def _parse(tree: dict[str, Any], where: str) -> Experiment:
         return Experiment.model_validate(tree)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
+        setting = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            raise UnknownNameError(f"{where}: unknown setting '{place}'{_hint(place)}") from error
-        raise ArgumentError(f"{where}: {place} is {first['input']!r}; {first['msg'].lower()}") from error
+            raise UnknownNameError(f"{where}: unknown setting '{setting}'{_hint(setting)}") from error
+        raise ArgumentError(f"{where}: {setting} is {first['input']!r}; {first['msg'].lower()}") from error
 
 
 def _input_size(short_side: int, backbone_size: int, patch: int = 1, *, gpu: bool) -> int:
@@ -225,13 +229,13 @@ def _input_size(short_side: int, backbone_size: int, patch: int = 1, *, gpu: boo
     return max(patch, round(size / patch) * patch)
 
 
-def _value(text: str, place: str) -> Any:
+def _value(text: str, setting: str) -> Any:
     """The value of a setting, written as YAML."""
     try:
         return _numbers(yaml.safe_load(text))
     except (yaml.YAMLError, RecursionError) as error:
         raise ArgumentError(
-            f"{place}: '{text}' is not a YAML value: {' '.join(str(error).split())}"
+            f"{setting}: '{text}' is not a YAML value: {' '.join(str(error).split())}"
         ) from error
 
 
@@ -247,24 +251,24 @@ def _numbers(value: Any) -> Any:
     return [_numbers(item) for item in value] if isinstance(value, list) else value
 
 
-def _assign(known: dict[str, Any], chosen: dict[str, Any], place: str, value: Any) -> None:
-    """Sets `place` in both trees: `known` has every setting, `chosen` only those that somebody set."""
-    *sections, name = place.split(".")
+def _assign(known: dict[str, Any], chosen: dict[str, Any], setting: str, value: Any) -> None:
+    """Sets `setting` in both trees: `known` has every setting, `chosen` only those that somebody set."""
+    *sections, name = setting.split(".")
     if sections == ["loss"] and name == "name" and value != known["loss"]["name"]:
         known["loss"], chosen["loss"] = {"name": value}, {"name": value}  # the other loss's arguments go
         return
     node, target = known, chosen
     for section in sections:
         if not isinstance(node.get(section), dict):
-            raise UnknownNameError(f"unknown setting '{place}'{_hint(place)}")
+            raise UnknownNameError(f"unknown setting '{setting}'{_hint(setting)}")
         node, target = node[section], target.setdefault(section, {})
     if name not in node and sections != ["loss"]:
-        raise UnknownNameError(f"unknown setting '{place}'{_hint(place)}")
+        raise UnknownNameError(f"unknown setting '{setting}'{_hint(setting)}")
     node[name] = target[name] = value
 
 
-def _hint(place: str) -> str:
-    return near_miss(place, setting_names()) or f" (settings: {', '.join(setting_names())})"
+def _hint(setting: str) -> str:
+    return near_miss(setting, setting_names()) or f" (settings: {', '.join(setting_names())})"
 
 
 def setting_names() -> list[str]:

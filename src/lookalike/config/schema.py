@@ -6,7 +6,7 @@ printed and written into the run's `experiment.yaml`, so a finished run contains
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Mode = Literal["frozen", "partial", "finetune"]
 Metric = Literal["map_at_r", "recall_at_1", "r_precision"]
@@ -53,24 +53,24 @@ class DataSettings(Settings):
         "and at most twice the images' median short side",
     )
     resize: int | None = Field(
-        None, ge=16, description="short side before the central crop; None: image_size"
+        None,
+        ge=16,
+        description="short side before the central crop; None: image_size, which crops least; the papers take 256 for "
+        "224 pixels",
     )
     crop_scale: tuple[float, float] = Field((0.4, 1.0), description="area range of random resized crops")
-    crop_ratio: tuple[float, float] = Field((0.75, 4 / 3), description="aspect range of random resized crops")
     flip: bool = Field(True, description="flip half of the training images horizontally")
     workers: int | None = Field(
         None,
         ge=0,
-        description="decoding processes; None: the process's CPUs - 1, at most 8, and none where a CPU only embeds",
+        description="decoding processes; None: the process's CPUs - 1, at most 8, and 0 for inference on a CPU",
     )
 
-    @field_validator("crop_scale", "crop_ratio")
+    @field_validator("crop_scale")
     @classmethod
-    def _is_range(cls, value: tuple[float, float], info: ValidationInfo) -> tuple[float, float]:
-        low, high = value
-        if not 0 < low <= high or (info.field_name == "crop_scale" and high > 1):
-            most = " <= 1" if info.field_name == "crop_scale" else ""
-            raise ValueError(f"expected [low, high] with 0 < low <= high{most}")
+    def _is_range(cls, value: tuple[float, float]) -> tuple[float, float]:
+        if not 0 < value[0] <= value[1] <= 1:
+            raise ValueError("expected [low, high] with 0 < low <= high <= 1")
         return value
 
 
@@ -100,7 +100,6 @@ class ModelSettings(Settings):
         description="2: embeddings average an image and its mirror image, which doubles the time to embed; None: "
         "2 where the validation classes gain by it and data.flip holds",
     )
-    shrinkage: float = Field(1.0, gt=0, description="s of the shrunk within-class covariance")
 
 
 class LossSettings(BaseModel):
@@ -138,13 +137,16 @@ class ScheduleSettings(Settings):
     gamma: float = Field(0.5, gt=0, le=1, description="factor of each drop")
     every: int = Field(10, ge=1, description="step: epochs between drops")
     milestones: tuple[int, ...] = Field((), description="step: drop after these epochs instead")
-    patience: int = Field(4, ge=0, description="plateau: epochs without a better metric before a drop")
-    metric: Metric = Field("map_at_r", description="plateau: the validation metric that is watched")
+    patience: int = Field(4, ge=0, description="plateau: epochs without a better train.metric before a drop")
 
 
 class CompatSettings(Settings):
     """Quirks of authors' released code, for studies that reproduce its numbers; nobody else needs them."""
 
+    random_proxies: bool = Field(
+        False, description="proxies start at random, as in all papers' code, instead of at the class means"
+    )
+    eps: float = Field(1e-8, gt=0, description="of Adam and RMSprop; 1.0 and 0.01 in the papers' code")
     warmup_first: int = Field(1, ge=1, description="the first epoch of the warm-up; 2 in ProxyGML's code")
     warmup_resets_optimizer: bool = Field(
         False, description="clear the optimizer's state when the warm-up ends, as ProxyNCA++'s code does"
@@ -166,11 +168,11 @@ class TrainSettings(Settings):
     """The loop: what trains, for how long, at which rates."""
 
     mode: Mode | None = Field(None, description="None: finetune with a GPU, partial without")
-    epochs: int | None = Field(None, ge=0, description="None: 30 frozen, 6 partial, 20 finetune")
+    epochs: int | None = Field(None, ge=0, description="None: 30 frozen, 4 partial, 20 finetune")
     patience: int | None = Field(
         None, ge=1, description="epochs without a better validation metric before training stops; None: never"
     )
-    metric: Metric = Field("map_at_r", description="the validation metric that chooses")
+    metric: Metric = Field("map_at_r", description="the validation metric that the best epoch is chosen by")
     warmup_epochs: int | None = Field(
         None,
         ge=0,
@@ -180,10 +182,7 @@ class TrainSettings(Settings):
     lr: float | None = Field(None, gt=0, description="learning rate of the backbone; None: by mode")
     head_lr: float | None = Field(None, gt=0, description="learning rate of the projection; None: by mode")
     proxy_lr: float | None = Field(None, gt=0, description="learning rate of the proxies; None: by mode")
-    proxy_start: Literal["class_mean", "loss"] = Field(
-        "class_mean", description="class_mean: at the class means of the start; loss: as its proxy_init says"
-    )
-    proxy_optimizer: Literal["same", "row_sparse_adamw", "row_sparse_adamw_small", "row_sparse_sgd"] = Field(
+    proxy_optimizer: Literal["same", "row_sparse_adamw", "row_sparse_adamw_small"] = Field(
         "same",
         description="of the proxies; row_sparse: steps touch only rows with a gradient; small: moments take a "
         "quarter of AdamW's memory",
@@ -192,9 +191,7 @@ class TrainSettings(Settings):
         False, description="each process holds the proxies of its part of the classes"
     )
     weight_decay: float = Field(1e-4, ge=0)
-    proxy_weight_decay: float | None = Field(None, ge=0, description="None: weight_decay")
-    eps: float = Field(1e-8, gt=0, description="of Adam and RMSprop; 1.0 and 0.01 in the papers")
-    momentum: float = Field(0.9, ge=0, lt=1)
+    momentum: float = Field(0.9, ge=0, lt=1, description="of SGD and RMSprop")
     clip_value: float | None = Field(
         None, gt=0, description="clip each gradient entry to this size; None: no clipping"
     )

@@ -65,6 +65,6 @@ def _add(name: str, sources: Sequence[Path]) -> Registered:
     archives = [source for source in sources if is_archive(source)]
     if len(sources) != 1 and len(archives) != len(sources):
         raise ArgumentError("several sources must all be archives; unpack them into one folder and add that")
-    place = unpack(list(sources)) if archives else sources[0]
+    path = unpack(list(sources)) if archives else sources[0]
     layout = name if name in LAYOUTS else None
-    return register(name, place, read(place, layout=layout), layout)
+    return register(name, path, read(path, layout=layout), layout)

@@ -39,7 +39,7 @@ def embedding_workers(workers: int | None, device: torch.device | str) -> int:
 
 
 def in_threads(function: Callable[[int], Result], rows: Iterable[int]) -> Iterator[Result]:
-    """`function` of every row, in order, by as many threads as torch computes with, a few rows ahead of the taker."""
+    """`function` of every row, in order, in torch.get_num_threads() threads, which keep a few results ahead."""
     threads = torch.get_num_threads()
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(threads) as pool:
@@ -121,8 +121,8 @@ class ImageLoader:
             self._loader._iterator = None
 
     def _in_this_process(self, rows: Iterable[Sequence[int]]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Photos by all threads. Small images one by one: opening one is mostly Python's own work, for which
-        threads would wait on each other. The first of a batch tells which they are."""
+        """Photos by all threads, small images one by one, since opening one mostly holds Python's lock. The first
+        image of a batch decides."""
         look_up = self._dataset.__getitem__
         for first, *others in rows:
             began = time.perf_counter()

@@ -55,7 +55,8 @@ class LabeledImages:
 
     Attributes:
         root: folder that the paths are relative to.
-        paths: N POSIX paths; a path is also the image's id.
+        paths: N POSIX paths; a path is also the image's id. Where several boxes of one file are listed, each has
+            its box in its id (`with_box`).
         labels: int64 (N,), each in 0..C-1.
         class_names: the C original names, in the order of the labels. A class may be empty.
         coarse: zero or more coarser groupings of the classes.
@@ -146,7 +147,12 @@ class LabeledImages:
 
     def file(self, index: int) -> Path:
         """The file of image `index`."""
-        return self.root / self.paths[index]
+        return self.root / self.file_path(index)
+
+    def file_path(self, index: int) -> str:
+        """The path of the file of image `index`: its id without a box."""
+        path, box = self.paths[index], self.box(index)
+        return path if box is None else path.removesuffix(with_box("", box))
 
     def box(self, index: int) -> tuple[int, int, int, int] | None:
         """(left, top, right, bottom) of the part of image `index` that counts; None: all of it."""
@@ -230,10 +236,12 @@ class LabeledImages:
         return np.flatnonzero(found).astype(np.int64)
 
     def image_digest(self) -> str:
-        """Hash of the bytes of all images, in order; names and labels do not matter."""
+        """Hash of the bytes and boxes of all images, in order; names and labels do not matter."""
         whole = hashlib.blake2b(digest_size=16)
         for row in range(len(self)):
             whole.update(hashlib.blake2b(self.file(row).read_bytes(), digest_size=16).digest())
+        if self.boxes is not None:
+            whole.update(self.boxes.astype("<i8").tobytes())
         return whole.hexdigest()
 
     def digest(self) -> str:
@@ -251,6 +259,11 @@ class LabeledImages:
         if self.boxes is not None:
             sha.update(self.boxes.astype("<i8").tobytes())
         return sha.hexdigest()
+
+
+def with_box(path: str, box: Sequence[int]) -> str:
+    """The id of the part of an image in `box`."""
+    return f"{path}#box={','.join(map(str, box))}"
 
 
 def _whole_numbers(labels: npt.ArrayLike, name: str) -> npt.NDArray[Any]:

@@ -7,7 +7,6 @@ Greek Alpha, Cyrillic A; o and O, since size is random) are one class, called af
 The images are ordinary JPEG files, so they take the same path as anybody's data.
 """
 
-import hashlib
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from lookalike.data.dataset import CoarseLevel, LabeledImages, number_labels
 from lookalike.data.readers.tables import read_table, write_table
 from lookalike.utils.cache_dir import cache_folder
 from lookalike.utils.cached_folder import make_folder
+from lookalike.utils.hashing import hash_text
 
 VERSION = 1  # goes into the cache's key: raise it whenever the drawings change
 SIDE = 96
@@ -110,7 +110,7 @@ def images_of(character: Character, seed: int, count: int) -> Iterator[Image.Ima
 
 
 def _in_hash_order(characters: tuple[Character, ...], seed: int) -> list[Character]:
-    return sorted(characters, key=lambda c: hashlib.sha256(f"{seed}:{c.code}".encode()).digest())
+    return sorted(characters, key=lambda c: hash_text(f"{seed}:{c.code}"))
 
 
 def _distorted(mask: Image.Image, draws: np.random.Generator) -> Image.Image:

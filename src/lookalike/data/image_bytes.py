@@ -1,5 +1,6 @@
-"""Images that come as bytes: from a file that is hashed and decoded in one read, or from the network."""
+"""Images that come or go as bytes: from a file that is hashed and decoded in one read, from the network, to a page."""
 
+import base64
 import errno
 import hashlib
 import io
@@ -72,3 +73,10 @@ def to_jpeg(image: PILImage, side: int, *, quality: int = 85) -> bytes:
     buffer = io.BytesIO()
     small.save(buffer, "JPEG", quality=quality)
     return buffer.getvalue()
+
+
+def thumbnail_base64(path: str | Path, side: int = 96, *, box: Sequence[int] | None = None) -> str:
+    """A small JPEG of the image (longest side `side`) as base64 text, for self-contained pages."""
+    return base64.b64encode(
+        to_jpeg(open_image(path, at_least=(side, side), box=box), side, quality=80)
+    ).decode("ascii")

@@ -6,13 +6,12 @@ import io
 import numpy as np
 from PIL import Image, ImageCms
 
+from lookalike.data.image_depth import GRAY16_MODES, gray16_to_8
+
 PILImage = Image.Image
 
-GRAY_BITS = (8, 10, 12, 14, 16)
-"""Bit depths that cameras store in 16-bit files; the smallest one that holds the largest value counts."""
 VISIBLE, CONTRAST, ENOUGH = 128, 24, 0.01
 """A motif vanishes on white if less than ENOUGH of its pixels of alpha >= VISIBLE differ from white by CONTRAST."""
-GRAY16_MODES = ("I", "I;16", "I;16B", "I;16L", "I;16N")
 ALPHA_MODES = ("RGBA", "LA", "PA", "RGBa", "La")
 
 
@@ -39,24 +38,6 @@ def to_rgb(image: PILImage) -> PILImage:
     if image.mode == "P":
         image = image.convert("RGB")
     return _apply_profile(image, profile)
-
-
-def gray_bits(values: np.ndarray) -> int:
-    """How many bits the values of a 16-bit gray image use."""
-    largest = int(values.max(initial=0))
-    return next((bits for bits in GRAY_BITS if largest < 1 << bits), 16)
-
-
-def gray16_to_8(values: np.ndarray) -> PILImage:
-    """16-bit gray scaled to 8 bits: 12-bit values in a 16-bit file become 0..255 too.
-
-    Raises:
-        ValueError: values outside 0..65535.
-    """
-    gray = values.astype(np.int64)
-    if gray.min(initial=0) < 0 or gray.max(initial=0) > 65535:
-        raise ValueError("32-bit gray values outside 0..65535")
-    return Image.fromarray((gray >> (gray_bits(gray) - 8)).astype(np.uint8))
 
 
 def _float_to_8(values: np.ndarray) -> PILImage:

@@ -19,11 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lookalike.data.dataloader import in_threads
-from lookalike.data.image_io import ImageError, decode, to_thumbnail
+from lookalike.data.dataset import LabeledImages, with_box
+from lookalike.data.image_io import ImageError, crop, decode
+from lookalike.data.image_pixels import to_thumbnail
 from lookalike.utils.cache_dir import cache_folder
 from lookalike.utils.progress import Progress
 
-VERSION = 1
+VERSION = 2
 """Goes up when the facts of the same file would be others."""
 SIDE, SMALL_SIDE, LOW = 32, 16, 8
 SEEN_AT = 128
@@ -37,7 +39,7 @@ class ImageFacts:
     """What decoding a file showed.
 
     Attributes:
-        digest: BLAKE2b of the file's bytes, in hex; of the path where they cannot be read.
+        digest: BLAKE2b of the file's bytes, in hex, and the box; of the path where they cannot be read.
         error: why the file cannot be decoded; empty if it can.
         hash: 64-bit perceptual hash; files that look the same differ in few bits.
         thumbnail: 16 x 16 gray values, row by row.
@@ -69,44 +71,67 @@ class ImageFacts:
         return float(np.frombuffer(self.thumbnail, np.uint8).mean()) if self.thumbnail else 0.0
 
 
-def collect_facts(files: Sequence[Path], *, progress: Progress | None = None) -> list[ImageFacts]:
-    """Facts of each file, in order; files whose content was seen before are not decoded again."""
+@dataclass(frozen=True)
+class Source:
+    """An image to look at: a file, or the part of it inside `box`."""
+
+    file: Path
+    box: tuple[int, int, int, int] | None = None
+
+    @property
+    def key(self) -> bytes:
+        """What the cache knows it by."""
+        name = os.fsencode(self.file.absolute())
+        return name if self.box is None else os.fsencode(with_box("", self.box)) + name
+
+
+def table_facts(table: LabeledImages, *, progress: Progress | None = None) -> list[ImageFacts]:
+    """Facts of each image of a table, of the part inside its box where it has one."""
+    sources = [Source(table.file(row), table.box(row)) for row in range(len(table))]
+    return collect_facts(sources, progress=progress)
+
+
+def collect_facts(sources: Sequence[Source], *, progress: Progress | None = None) -> list[ImageFacts]:
+    """Facts of each image, in order; files whose content was seen before are not decoded again."""
     found: dict[int, ImageFacts] = {}
     with closing(FactsCache()) as cache:
-        known = cache.by_file(files)
-        found |= {row: known[file] for row, file in enumerate(files) if file in known}
-        new = [row for row in range(len(files)) if row not in found]
+        known = cache.by_file(sources)
+        found |= {row: known[source] for row, source in enumerate(sources) if source in known}
+        new = [row for row in range(len(sources)) if row not in found]
         if new:
             with (progress or Progress()).phase("checking images", len(new)) as phase:
-                batch: list[tuple[Path, ImageFacts]] = []
+                batch: list[tuple[Source, ImageFacts]] = []
                 for row, facts in zip(
-                    new, in_threads(lambda row: examine(files[row], cache), new), strict=True
+                    new, in_threads(lambda row: examine(sources[row], cache), new), strict=True
                 ):
                     found[row] = facts
-                    batch.append((files[row], facts))
+                    batch.append((sources[row], facts))
                     if len(batch) == FLUSH:
                         cache.remember(batch)
                         batch = []
                     phase.advance()
                 cache.remember(batch)
-    return [found[row] for row in range(len(files))]
+    return [found[row] for row in range(len(sources))]
 
 
-def examine(file: Path, cache: "FactsCache") -> ImageFacts:
-    """Facts of one file, by decoding it unless its content is known."""
+def examine(source: Source, cache: "FactsCache") -> ImageFacts:
+    """Facts of one image, by decoding its file unless its content is known."""
+    file, box = source.file, source.box
     try:
         with open(file, "rb") as stream:
             digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except OSError:
         digest = "unreadable " + hashlib.blake2b(os.fsencode(file), digest_size=16).hexdigest()
+    digest += "" if box is None else with_box("", box)
     known = cache.by_digest(digest)
     if known is not None:
         return known
     try:
-        decoded = decode(file, at_least=(SEEN_AT, SEEN_AT))
+        decoded = decode(file, at_least=(SEEN_AT, SEEN_AT) if box is None else None)
+        image = decoded.image if box is None else crop(decoded, box, file)
     except ImageError as error:
         return ImageFacts(digest, error=str(error))
-    gray = to_thumbnail(decoded.image, SIDE)
+    gray = to_thumbnail(image, SIDE)
     small = gray.reshape(SMALL_SIDE, 2, SMALL_SIDE, 2).mean(axis=(1, 3))
     return ImageFacts(
         digest,
@@ -162,24 +187,24 @@ class FactsCache:
         if self._database is not None:
             self._database.close()
 
-    def by_file(self, files: Iterable[Path]) -> dict[Path, ImageFacts]:
-        """Facts of the files that have not changed since they were decoded."""
+    def by_file(self, sources: Iterable[Source]) -> dict[Source, ImageFacts]:
+        """Facts of the images whose files have not changed since they were decoded."""
         if self._database is None:
             return {}
         result = {}
         try:
-            for file in files:
-                state = _state(file)
+            for source in sources:
+                state = _state(source.file)
                 row = (
                     state
                     and self._database.execute(
                         "SELECT facts.digest, fields, thumbnail FROM files JOIN facts USING (digest) "
                         "WHERE path = ? AND state = ?",
-                        (os.fsencode(file.absolute()), state),
+                        (source.key, state),
                     ).fetchone()
                 )
                 if row:
-                    result[file] = _load(*row)
+                    result[source] = _load(*row)
         except (sqlite3.Error, ValueError, TypeError):
             return result
         return result
@@ -196,10 +221,14 @@ class FactsCache:
         except (sqlite3.Error, ValueError, TypeError):
             return None
 
-    def remember(self, batch: Sequence[tuple[Path, ImageFacts]]) -> None:
+    def remember(self, batch: Sequence[tuple[Source, ImageFacts]]) -> None:
         if self._database is None:
             return
-        whole = [(file, facts, state) for file, facts in batch if not facts.error and (state := _state(file))]
+        whole = [
+            (source, facts, state)
+            for source, facts in batch
+            if not facts.error and (state := _state(source.file))
+        ]
         try:
             with self._lock, self._database:
                 self._database.executemany(
@@ -208,7 +237,7 @@ class FactsCache:
                 )
                 self._database.executemany(
                     "INSERT OR REPLACE INTO files VALUES (?, ?, ?)",
-                    [(os.fsencode(file.absolute()), state, facts.digest) for file, facts, state in whole],
+                    [(source.key, state, facts.digest) for source, facts, state in whole],
                 )
         except sqlite3.Error:
             self._database = None

@@ -3,7 +3,6 @@
 Everything downstream gets upright 8-bit sRGB. Whatever is wrong with a file is an `ImageError` that names it.
 """
 
-import base64
 import io
 import logging
 import os
@@ -11,18 +10,16 @@ import stat
 import struct
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from PIL import Image, JpegImagePlugin, UnidentifiedImageError
-from torch import Tensor
 
-from lookalike.data.image_color import GRAY16_MODES, gray_bits, to_rgb
+from lookalike.data.image_color import to_rgb
+from lookalike.data.image_depth import GRAY16_MODES, gray_bits, is_deep_color, scale_deep_color
 from lookalike.data.image_formats import image_formats, is_heif, is_image_head
 from lookalike.data.image_repair import without_metadata
 from lookalike.errors import DataError, MissingExtraError
@@ -49,12 +46,6 @@ MAX_PIXELS = 178_956_970
 """Larger images are not decoded (0.5 GB as RGB); Pillow refuses them too."""
 REDUCE_FROM = 1 << 25
 """JPEGs of more pixels are decoded at 1/2, 1/4 or 1/8 of their size."""
-
-FILTERS = {
-    "bilinear": Image.Resampling.BILINEAR,
-    "bicubic": Image.Resampling.BICUBIC,
-    "lanczos": Image.Resampling.LANCZOS,
-}
 
 UNREADABLE = (
     OSError,
@@ -83,11 +74,11 @@ class DecodedImage:
     Attributes:
         image: the pixels; smaller than `size` where a JPEG was decoded reduced.
         size: (width, height) of the upright image in the file.
-        format, mode: Pillow's names of the file's format and color mode.
+        format, mode: Pillow's names of the file's format and color mode; with 16 bits per color value `;16` is added.
         orientation: the EXIF orientation, 1 to 8.
         has_profile: whether a color profile is embedded.
         animated: whether the file has further frames.
-        bits: bits per value that a 16-bit gray image uses; 8 for other modes.
+        bits: bits per value that a 16-bit image uses; 8 for other modes.
         repaired: whether the metadata is damaged and was left out.
     """
 
@@ -138,8 +129,15 @@ def open_image(
         ImageError: not an image, truncated, empty or too large; the message names the file.
     """
     decoded = decode(path, at_least=at_least if box is None else None, content=content)
-    if box is None:
-        return decoded.image
+    return decoded.image if box is None else crop(decoded, box, path)
+
+
+def crop(decoded: "DecodedImage", box: Sequence[int], path: str | Path) -> PILImage:
+    """The part of an image inside `box`, in pixels of the whole upright image; `path` is its name in messages.
+
+    Raises:
+        ImageError: the box does not lie in the image.
+    """
     width, height = decoded.size
     left, top, right, bottom = box
     if not (0 <= left < right <= width and 0 <= top < bottom <= height):
@@ -190,6 +188,11 @@ def _opened(stream: IO[bytes]) -> PILImage:
         return JpegImagePlugin.JpegImageFile(stream)
 
 
+def _reopened(stream: IO[bytes]) -> PILImage:
+    stream.seek(0)
+    return _opened(stream)
+
+
 def decode(
     path: str | Path, *, at_least: tuple[int, int] | None = None, content: bytes | None = None
 ) -> DecodedImage:
@@ -204,14 +207,15 @@ def decode(
         with open(path, "rb") if content is None else io.BytesIO(content) as stream:
             try:
                 with _opened(stream) as image:
-                    return _decode(image, at_least)
+                    return _decode(image, at_least, lambda: _reopened(stream))
             except UNREADABLE:
                 stream.seek(0)
                 repaired = without_metadata(stream)
                 if repaired is None:
                     raise
-            with _opened(io.BytesIO(repaired)) as image:
-                return replace(_decode(image, at_least), repaired=True)
+            stream = io.BytesIO(repaired)
+            with _opened(stream) as image:
+                return replace(_decode(image, at_least, lambda: _reopened(stream)), repaired=True)
     except FileNotFoundError as error:
         link = f"a link to {os.readlink(path)}, which is gone" if os.path.islink(path) else "no such file"
         raise ImageError(f"{path}: {link}; correct the path or remove it from the data set") from error
@@ -229,7 +233,10 @@ def decode(
         raise ImageError(f"{path}: cannot be decoded ({why}); replace or remove the file") from error
 
 
-def _decode(image: PILImage, at_least: tuple[int, int] | None) -> DecodedImage:
+def _decode(
+    image: PILImage, at_least: tuple[int, int] | None, reopen: Callable[[], PILImage]
+) -> DecodedImage:
+    deep = is_deep_color(image)  # first, since to look for a PNG's orientation loads it
     orientation, whole = _orientation(image), image.size
     if image.format in ("JPEG", "MPO"):
         _draft(image, at_least, turned=orientation != 1)
@@ -246,6 +253,11 @@ def _decode(image: PILImage, at_least: tuple[int, int] | None) -> DecodedImage:
     )
     image.load()
     bits = gray_bits(np.asarray(image)) if image.mode in GRAY16_MODES else 8
+    if deep:
+        deeper, bits = scale_deep_color(image, reopen)
+        facts = replace(facts, mode=f"{image.mode};16")
+        deeper.info = image.info
+        image = deeper
     rgb = to_rgb(image)
     if facts.format == "TIFF":  # Pillow turned it upright while it decoded
         return replace(facts, image=rgb, size=image.size, bits=bits)
@@ -284,33 +296,3 @@ def _why_unknown(head: bytes) -> str:
     if is_image_head(head):
         return "a damaged image, its header cannot be read; replace or remove the file"
     return f"not an image (it starts with {head[:8]!r}); replace or remove the file"
-
-
-def to_tensor(image: PILImage, *, mirror: bool = False) -> Tensor:
-    """An RGB image as uint8 (3, H, W), mirrored left to right on request; one copy."""
-    pixels = np.asarray(image)
-    if mirror:
-        pixels = pixels[:, ::-1]
-    return torch.from_numpy(np.array(pixels.transpose(2, 0, 1), order="C"))
-
-
-def resize(
-    image: PILImage, size: tuple[int, int], interpolation: str, box: tuple[int, int, int, int] | None = None
-) -> PILImage:
-    """`image` (or its pixels `box` = left, top, right, bottom) at (width, height), antialiased."""
-    return image.resize(size, FILTERS[interpolation], box=box)
-
-
-def to_thumbnail(image: PILImage, side: int) -> NDArray[np.float32]:
-    """The image in gray, `side` x `side` whatever its proportions; each pixel an average of an area."""
-    small = image.resize((side, side), Image.Resampling.BOX, reducing_gap=2.0).convert("L")
-    return np.asarray(small, dtype=np.float32)
-
-
-def thumbnail_base64(path: str | Path, side: int = 96, *, box: Sequence[int] | None = None) -> str:
-    """A small JPEG of the image (longest side `side`) as base64 text, for self-contained pages."""
-    image = open_image(path, at_least=(side, side), box=box).copy()
-    image.thumbnail((side, side), Image.Resampling.BICUBIC)
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=80)
-    return base64.b64encode(buffer.getvalue()).decode("ascii")

@@ -16,7 +16,7 @@ from lookalike.data import registry
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.labels import notes_on_labels
 from lookalike.data.readers import LAYOUTS, Layout
-from lookalike.data.readers.archives import is_archive, unpack
+from lookalike.data.readers.archives import is_archive, unpack, unpacking_notes
 from lookalike.data.readers.files import (
     IncompleteError,
     images_below,
@@ -26,6 +26,7 @@ from lookalike.data.readers.files import (
 )
 from lookalike.data.readers.folder import part_of, read_class_folders
 from lookalike.data.readers.frames import SPREADSHEETS, is_table, read_frame
+from lookalike.data.readers.image_column import Shard, holds_images, read_shards
 from lookalike.data.readers.merge import merge_parts, path_below
 from lookalike.data.readers.split_files import SPLIT_FILE, with_split_file
 from lookalike.data.readers.tables import describes_images, read_table
@@ -106,11 +107,22 @@ def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
         if not path.exists():
             raise DataError(f"'{text}' was added from {path}, which is gone; add it again")
     if path.is_dir():
-        return _read_folder(path, options)
+        table = _read_folder(path, options)
+        return replace(table, notes=(*unpacking_notes(path), *table.notes))
     if is_archive(path):
-        table = _read_folder(inside_single_folder(unpack([path])), options)
+        unpacked = unpack([path])
+        table = _read_folder(inside_single_folder(unpacked), options)
+        table = replace(table, notes=(*unpacking_notes(unpacked), *table.notes))
         known = options.layout in LAYOUTS or table.name in LAYOUTS
         return table if known else replace(table, name=path.name.split(".")[0])
+    if holds_images(path):
+        return read_shards(
+            [Shard(path)],
+            path.stem,
+            verify=options.verify,
+            labeled=options.labeled,
+            ignore_labels=options.ignore_labels,
+        )
     if is_table(path):
         return read_table(
             path, verify=options.verify, labeled=options.labeled, ignore_labels=options.ignore_labels
@@ -239,6 +251,9 @@ def _read_tables(tables: list[Path], folder: Path, options: ReadOptions) -> Labe
     else:
         table = merge_parts(folder, [(t, part) for t, part in zip(read_all, parts, strict=True) if part])
     names = " and ".join(str(file.relative_to(folder)) for file in tables)
-    beside = len(set(images_below(folder)) - {path_below(table, path, folder) for path in table.paths})
+    beside = len(
+        set(images_below(folder))
+        - {path_below(table, table.file_path(row), folder) for row in range(len(table))}
+    )
     note = f"read as the table {names}" + (f"; {beside:,} images next to it are not in it" if beside else "")
     return replace(table, name=folder.name, notes=(note, *table.notes))

@@ -15,9 +15,7 @@ from torch.utils.data import Sampler
 
 from lookalike.data.dataset import Ints
 from lookalike.errors import ArgumentError
-from lookalike.utils.validation import check_at_least, check_choice
-
-WEIGHTINGS = ("even", "sqrt")
+from lookalike.utils.validation import check_at_least
 
 
 class RandomBatches(Sampler[list[int]]):
@@ -84,9 +82,8 @@ class BalancedBatches(Sampler[list[int]]):
 
     An epoch uses every image at least once. Inside a batch no image repeats, unless its class has fewer
     than `per_class`. A class with n images appears at least ceil(n / per_class) times; an epoch has as many
-    batches as that takes, and the places left over go to the classes drawn least: `weighting='even'` makes
-    the draws per class as equal as they can be, `'sqrt'` as proportional as they can be to the square root of
-    the class's size (a middle way for long tails). `plan()` says what results.
+    batches as that takes, and the places left over go to the classes drawn least, which makes the draws per class
+    as equal as they can be. `plan()` says what results.
 
     Args:
         labels: (N,), each image's class; absent class numbers are ignored.
@@ -105,14 +102,12 @@ class BalancedBatches(Sampler[list[int]]):
         classes: int,
         per_class: int,
         seed: int = 0,
-        weighting: str = "even",
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
         self.labels = _labels(labels)
         check_at_least("classes", classes, 1)
         check_at_least("per_class", per_class, 1)
-        check_choice("weighting", weighting, WEIGHTINGS)
         _check_ranks(rank, world_size, "classes", classes)
         self._class_ids, sizes = np.unique(self.labels, return_counts=True)
         if classes > len(self._class_ids):
@@ -126,7 +121,7 @@ class BalancedBatches(Sampler[list[int]]):
         self.rank = rank
         self.world_size = world_size
         self.epoch = 0
-        self._appearances = _appearances(sizes, classes, per_class, weighting)
+        self._appearances = _appearances(sizes, classes, per_class)
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the batches of epoch `epoch`."""
@@ -153,19 +148,18 @@ class BalancedBatches(Sampler[list[int]]):
         return result
 
 
-def _appearances(sizes: Ints, classes: int, per_class: int, weighting: str) -> Ints:
-    """How often each class appears in an epoch: enough for all its images, at most once a batch."""
+def _appearances(sizes: Ints, classes: int, per_class: int) -> Ints:
+    """How often each class appears in an epoch: enough for all its images, at most once per batch."""
     least = -(-sizes // per_class)
     batches = max(-(-int(least.sum()) // classes), int(least.max()))
-    weights = np.sqrt(sizes) if weighting == "sqrt" else np.ones(len(sizes))
     result: Ints = least.astype(np.int64)
-    heap = [((n + 1) / w, c) for c, (n, w) in enumerate(zip(least, weights, strict=True)) if n < batches]
+    heap = [(int(n), c) for c, n in enumerate(least) if n < batches]
     heapq.heapify(heap)
     for _ in range(batches * classes - int(least.sum())):
         _, c = heapq.heappop(heap)
         result[c] += 1
         if result[c] < batches:
-            heapq.heappush(heap, ((result[c] + 1) / weights[c], c))
+            heapq.heappush(heap, (int(result[c]), c))
     return result
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.image_facts import ImageFacts, collect_facts
+from lookalike.data.image_facts import table_facts
 from lookalike.data.image_io import ImageError
 from lookalike.data.splits import Split
 from lookalike.data.validate import find_copies
@@ -34,27 +34,19 @@ def drop_unreadable(
         DataError: no file can be decoded.
     """
     check_choice("on_bad_file", on_bad_file, ON_BAD_FILE)
-    facts = collect_facts([table.file(row) for row in range(len(table))], progress=progress)
-    errors = [fact.error or _box_error(table, row, fact) for row, fact in enumerate(facts)]
-    bad = {path: error for path, error in zip(table.paths, errors, strict=True) if error}
+    facts = table_facts(table, progress=progress)
+    bad = {path: fact.error for path, fact in zip(table.paths, facts, strict=True) if fact.error}
     if not bad:
         return table, {}
     message = describe_skipped(bad, len(table))
     if on_bad_file == "fail":
-        raise ImageError(f"{message}; --on-bad-file skip leaves such files out")
+        raise ImageError(
+            f"{message}; --on-bad-file skip leaves them out (train: --set data.on_bad_file=skip)"
+        )
     if len(bad) == len(table):
         raise DataError(f"{table.name}: none of the {len(table):,} images can be read: {message}")
-    left = table.rows([row for row, error in enumerate(errors) if not error])
+    left = table.rows([row for row, fact in enumerate(facts) if not fact.error])
     return replace(left.present(), notes=(*table.notes, f"skipped: {message}")), bad
-
-
-def _box_error(table: LabeledImages, row: int, fact: ImageFacts) -> str:
-    box = table.box(row)
-    if box is None or (box[2] <= fact.width and box[3] <= fact.height):
-        return ""
-    return (
-        f"{table.file(row)}: the box {box} does not lie in the image of {fact.width} x {fact.height} pixels"
-    )
 
 
 def describe_skipped(bad: Mapping[str, str], total: int) -> str:
@@ -69,10 +61,7 @@ def find_test_copies(split: Split, *, progress: Progress | None = None) -> dict[
 
     The scores of such test images say nothing about unseen images.
     """
-    test, trainval = (
-        collect_facts([table.file(row) for row in range(len(table))], progress=progress)
-        for table in (split.test, split.trainval)
-    )
+    test, trainval = (table_facts(table, progress=progress) for table in (split.test, split.trainval))
     copies = find_copies(test, trainval)
     return {split.test.paths[row]: split.trainval.paths[at] for row, at in copies.items()}
 

@@ -5,14 +5,14 @@ and no file. Which classes are held out depends on the seed and the class names 
 random generator, the order of the files or the machine.
 """
 
-import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from lookalike.data.dataset import Ints, LabeledImages
 from lookalike.errors import ArgumentError, DataError
+from lookalike.utils.hashing import hash_text
 from lookalike.utils.validation import check_at_least, check_choice
 
 SOURCES = ("auto", "named", "hold_out")
@@ -62,23 +62,35 @@ class Split:
         return _digest(self.train, self.validation, self.test)
 
 
-def hold_out_classes(table: LabeledImages, fraction: float, *, seed: int) -> ClassSplit:
+def hold_out_classes(
+    table: LabeledImages, fraction: float, *, seed: int, kept: Collection[str] = ()
+) -> ClassSplit:
     """Holds out about `fraction` of the classes, at least 2, leaving at least 2.
 
     Classes are ordered by SHA-256 of "seed:name"; the first ones are held. Adding a class to the data
     therefore moves few others. Held classes without any image pair cannot be scored, so when no held class
     has two images the split is refused.
 
+    Args:
+        kept: names of classes that are not held out, since a model has seen them.
+
     Raises:
         ArgumentError: `fraction` is not between 0 and 1.
-        DataError: fewer than 4 classes, or nothing held that could be scored.
+        DataError: fewer than 4 classes, fewer than 2 that may be held out, or nothing held that could be scored.
     """
     if not 0 < fraction < 1:
         raise ArgumentError(f"fraction of held-out classes is {fraction}; it must lie between 0 and 1")
     classes = np.unique(table.labels)
     _check_enough(table, 4, "2 to keep, 2 to hold out")
-    held_count = min(max(2, round(fraction * len(classes))), len(classes) - 2)
-    ordered = sorted(classes.tolist(), key=lambda c: _hash_of(seed, table.class_names[c]))
+    free = [c for c in classes.tolist() if table.class_names[c] not in kept]
+    if len(free) < 2:
+        raise DataError(
+            f"{table.name}: {len(free)} of its {len(classes)} classes {'is' if len(free) == 1 else 'are'} new to the "
+            "model that training starts from, and testing needs 2 new ones; add classes, or accept test classes that "
+            "it was trained on (--test-on-trained), which the result marks"
+        )
+    held_count = min(max(2, round(fraction * len(classes))), len(classes) - 2, len(free))
+    ordered = sorted(free, key=lambda c: hash_text(f"{seed}:{table.class_names[c]}"))
     held = np.array(sorted(ordered[:held_count]))
     if table.class_counts()[held].max() < 2:
         raise DataError(
@@ -141,6 +153,8 @@ def three_way_split(
     validation_fraction: float,
     seed: int,
     source: str,
+    not_test: Collection[str] = (),
+    not_validation: Collection[str] = (),
 ) -> Split:
     """Train, validation and test tables; `Experiment.split` calls it with the settings of a run.
 
@@ -151,6 +165,8 @@ def three_way_split(
         seed: chooses the classes.
         source: 'auto' uses the data's own test split if it has one; 'named' insists on it; 'hold_out'
             ignores it.
+        not_test: names of classes that are not held out for the test split.
+        not_validation: names of classes that are not held out for validation as long as there are others.
 
     Raises:
         DataError: the named split shares classes between its sides, or too few classes.
@@ -159,8 +175,8 @@ def three_way_split(
     named = "test" in table.splits()
     if source == "hold_out" or (source == "auto" and not named):
         _check_enough(table, 6, "2 each to train, to validate and to test")
-        trainval, test = hold_out_classes(table, test_fraction, seed=seed)
-        train, validation = hold_out_classes(trainval, validation_fraction, seed=seed)
+        trainval, test = hold_out_classes(table, test_fraction, seed=seed, kept=not_test)
+        train, validation = _hold_out_validation(trainval, validation_fraction, seed, not_validation)
         return Split(train, validation, test, trainval, "hold_out")
     trainval, test = named_split(table)
     if "validation" in trainval.splits():
@@ -171,8 +187,15 @@ def three_way_split(
         if source == "named":
             _check_disjoint(train, validation)
     _check_enough(trainval, 4, "2 to train, 2 to validate", where=" outside its test split")
-    train, validation = hold_out_classes(trainval, validation_fraction, seed=seed)
+    train, validation = _hold_out_validation(trainval, validation_fraction, seed, not_validation)
     return Split(train, validation, test, trainval, "named")
+
+
+def _hold_out_validation(
+    trainval: LabeledImages, fraction: float, seed: int, avoided: Collection[str]
+) -> ClassSplit:
+    others = set(trainval.present().class_names) - set(avoided)
+    return hold_out_classes(trainval, fraction, seed=seed, kept=avoided if len(others) > 1 else ())
 
 
 def _check_enough(table: LabeledImages, least: int, why: str, where: str = "") -> None:
@@ -191,12 +214,8 @@ def _cut(table: LabeledImages, held: Ints) -> ClassSplit:
     return ClassSplit(table.of_classes(kept), table.of_classes(held))
 
 
-def _hash_of(seed: int, name: str) -> bytes:
-    return hashlib.sha256(f"{seed}:{name}".encode("utf-8", "surrogatepass")).digest()
-
-
 def _digest(*split: LabeledImages) -> str:
-    return hashlib.sha256(";".join(part.digest() for part in split).encode()).hexdigest()
+    return hash_text(";".join(part.digest() for part in split)).hex()
 
 
 def _check_disjoint(one: LabeledImages, other: LabeledImages) -> None:

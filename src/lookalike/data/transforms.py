@@ -9,7 +9,7 @@ import math
 import numpy as np
 from torch import Tensor
 
-from lookalike.data.image_io import PILImage, resize, to_tensor
+from lookalike.data.image_pixels import PILImage, resize, to_tensor
 from lookalike.errors import ArgumentError
 from lookalike.preprocessing import Preprocessing
 from lookalike.utils.validation import check_between
@@ -25,7 +25,6 @@ class EvalTransform:
     central part of that length is resized: the ends would be cut off anyhow.
     """
 
-    __test__ = False  # not a test, whatever its name says to pytest
     random = False
 
     def __init__(self, preprocessing: Preprocessing) -> None:
@@ -59,7 +58,7 @@ class TrainTransform:
         self,
         preprocessing: Preprocessing,
         *,
-        scale: tuple[float, float] = (0.16, 1.0),
+        scale: tuple[float, float],
         ratio: tuple[float, float] = (3 / 4, 4 / 3),
         flip: float = 0.5,
     ) -> None:
@@ -140,22 +139,3 @@ def random_box(
     h = min(height, max(1, round(width / ratio[0])))
     left, top = (width - w) // 2, (height - h) // 2
     return left, top, left + w, top + h
-
-
-def eval_transform(preprocessing: Preprocessing) -> EvalTransform:
-    """The fixed transform of a backbone, for everything that is measured or searched."""
-    return EvalTransform(preprocessing)
-
-
-eval_transform.__test__ = False  # type: ignore[attr-defined]  # pytest collects by name
-
-
-def train_transform(
-    preprocessing: Preprocessing,
-    *,
-    scale: tuple[float, float] = (0.16, 1.0),
-    ratio: tuple[float, float] = (3 / 4, 4 / 3),
-    flip: float = 0.5,
-) -> TrainTransform:
-    """The random transform of a backbone; `scale` 0.16-1 is the metric-learning papers' choice."""
-    return TrainTransform(preprocessing, scale=scale, ratio=ratio, flip=flip)

@@ -12,7 +12,7 @@ import numpy as np
 
 from lookalike.data.data_report import DataReport, Finding
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.image_facts import ImageFacts, collect_facts
+from lookalike.data.image_facts import ImageFacts, table_facts
 from lookalike.data.image_io import REDUCE_FROM
 from lookalike.data.labels import similar_labels
 from lookalike.data.near_duplicates import group_near_duplicates
@@ -36,7 +36,7 @@ def check_data(
     Args:
         against: another data set; images of `table` that are also in it are reported.
     """
-    facts = collect_facts([table.file(row) for row in range(len(table))], progress=progress)
+    facts = table_facts(table, progress=progress)
     findings: dict[str, Finding] = {}
     reasons: dict[int, str] = {}
     _check_files(table, facts, findings, reasons)
@@ -108,12 +108,11 @@ def _check_files(
     for kind, (severity, title, test) in kinds.items():
         rows = [row for row, fact in enumerate(facts) if not fact.error and test(fact)]
         findings[kind] = _paths(table, severity, title, rows)
-    for bits in sorted({fact.bits for fact in facts if "16" in fact.mode or fact.mode == "I"}):
-        rows = [row for row, fact in enumerate(facts) if fact.bits == bits and fact.mode[:1] == "I"]
-        title = (
-            f"16-bit gray images use a range of {bits} bits (values up to {2**bits - 1}) and are scaled by it"
-        )
-        findings[f"gray_{bits}_bits"] = _paths(table, "info", title, rows)
+    deep = {row: fact.bits for row, fact in enumerate(facts) if "16" in fact.mode or fact.mode == "I"}
+    for bits in sorted(set(deep.values())):
+        rows = [row for row, used in deep.items() if used == bits]
+        title = f"16-bit images use a range of {bits} bits (values up to {2**bits - 1}) and are scaled by it"
+        findings[f"range_{bits}_bits"] = _paths(table, "info", title, rows)
 
 
 def _check_against(
@@ -124,7 +123,7 @@ def _check_against(
     reasons: dict[int, str],
     progress: Progress | None,
 ) -> None:
-    other = collect_facts([against.file(row) for row in range(len(against))], progress=progress)
+    other = table_facts(against, progress=progress)
     copy_of = find_copies(facts, other)
     reasons |= {row: f"also in {against.name}: {against.paths[at]}" for row, at in copy_of.items()} | reasons
     findings["also_in_other"] = Finding(

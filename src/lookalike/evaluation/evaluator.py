@@ -7,9 +7,10 @@ import numpy as np
 import torch
 
 from lookalike.errors import ArgumentError
-from lookalike.evaluation.clustering import Clustering, cluster_scores
+from lookalike.evaluation.clustering import cluster_scores
 from lookalike.evaluation.counts import count_everything, notes_of
 from lookalike.evaluation.metrics import DEFAULT_KS
+from lookalike.evaluation.open_set import evaluate_against_gallery, evaluate_open_set
 from lookalike.evaluation.per_query import measure_queries
 from lookalike.evaluation.result import RetrievalResult, mean_by_class
 from lookalike.evaluation.rows import check_labels, count_rows, drop_ignored, select_rows
@@ -33,7 +34,8 @@ def evaluate(
     similarity: str = "cosine",
     no_match: str = "exclude",
     ignore_labels: Collection[int] = (),
-    clustering: bool | Clustering = False,
+    clustering: bool = False,
+    open_set: bool = False,
     class_names: Sequence[str] | None = None,
     processes: Processes | None = None,
     memory_mb: float | None = None,
@@ -58,7 +60,10 @@ def evaluate(
             and counted) or 'miss' (0).
         ignore_labels: rows with these labels are neither queries nor gallery; they are counted.
             Re-identification data sets mark junk with -1.
-        clustering: also NMI and AMI of the queries, by k-means: True, or a `Clustering`.
+        clustering: also NMI and AMI of the queries, by k-means; see `cluster_scores`.
+        open_set: also how well queries without their class in the gallery are separated from the others
+            (`evaluation.open_set`): with a separate gallery those whose class it lacks; otherwise half of the
+            classes are left out of the gallery.
         class_names: names by class number, for counts and per-class values.
         processes: `Processes.all()` shares the queries among the processes of torch.distributed: each calls
             `evaluate` with the whole input and gets the whole result, the same digits as from one process.
@@ -122,11 +127,23 @@ def evaluate(
         scores = cluster_scores(
             embeddings[asking] if len(asking) < count else embeddings,
             query_set.labels,
-            clustering=clustering if isinstance(clustering, Clustering) else None,
             normalize=similarity == "cosine",
         )
         clustered = scores.pop("settings")
         values |= scores
+    figures = None
+    if open_set:
+        asked_vectors = embeddings[asking]
+        if separate:
+            figures = evaluate_against_gallery(
+                asked_vectors,
+                query_set.labels,
+                source[retrievable],
+                query_set.gallery_labels,
+                similarity=similarity,
+            )
+        else:
+            figures = evaluate_open_set(asked_vectors, query_set.labels, class_names, similarity=similarity)
     return RetrievalResult(
         values=values,
         class_average={
@@ -143,6 +160,7 @@ def evaluate(
             "ks": list(ks),
         },
         clustering=clustered,
+        open_set=figures,
         class_names=None if class_names is None else tuple(class_names),
         notes=tuple(notes_of(counts, no_match)),
     )

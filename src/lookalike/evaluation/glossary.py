@@ -1,9 +1,6 @@
-"""What each metric means, in words: read from METRICS for `lookalike metrics` and the reference page."""
+"""What each metric means, in words: read from METRICS for `lookalike list metrics` and the reference page."""
 
-from collections.abc import Iterable
-from typing import Any
-
-from lookalike.evaluation.metrics import METRICS, Metric
+from lookalike.evaluation.metrics import METRICS
 
 NOTATION = (
     "For each query: R = gallery rows of its class (its own row never counts), "
@@ -11,18 +8,6 @@ NOTATION = (
     "A query with R = 0 has no match: it is left out and counted, or scores 0 with no_match='miss'. "
     "Values are means over queries; class_average is the mean over classes of each class's mean."
 )
-
-
-def describe(metric: Metric) -> dict[str, Any]:
-    """A metric's texts and facts, for JSON."""
-    names = ("key", "title", "formula", "meaning", "elsewhere", "higher_is_better", "percent")
-    return {name: getattr(metric, name) for name in names}
-
-
-def explain(metrics: Iterable[Metric]) -> str:
-    """The notation, then formula and meaning of each metric, as plain text."""
-    parts = [f"{one.key} = {one.formula}\n  {one.meaning}\n  Elsewhere: {one.elsewhere}" for one in metrics]
-    return "\n\n".join([NOTATION, *parts])
 
 
 def reference_table() -> str:

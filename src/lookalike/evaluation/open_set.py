@@ -6,7 +6,6 @@ image is at least t similar. The detection rate at a false-match rate f is taken
 which at most a share f of the unknown queries match (detection and identification rate).
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from lookalike.errors import ArgumentError
 from lookalike.ranking import nearest
+from lookalike.utils.hashing import hash_text
 
 FALSE_MATCH_RATES = (0.001, 0.01, 0.1)
 
@@ -38,6 +38,13 @@ class OpenSetResult:
     auroc: float
     known: int
     unknown: int
+
+    def __str__(self) -> str:
+        rates = ", ".join(
+            f"{100 * value:.1f} % at a false-match rate of {100 * rate:g} %"
+            for rate, value in self.detection_rates.items()
+        )
+        return f"detected {rates}; AUROC {self.auroc:.3f} ({self.known:,} known, {self.unknown:,} unknown queries)"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -78,17 +85,36 @@ def open_set_figures(
     return OpenSetResult(detection, auroc, len(known), len(unknown))
 
 
+def evaluate_against_gallery(
+    queries_QD: Floats,
+    query_labels_Q: Ints,
+    gallery_ND: Floats,
+    gallery_labels_N: Ints,
+    *,
+    similarity: str = "cosine",
+) -> OpenSetResult:
+    """Queries against a gallery of other images; unknown are those whose class it does not hold.
+
+    Raises:
+        ArgumentError: no known or no unknown query.
+    """
+    found, similarities = nearest(queries_QD, gallery_ND, 1, similarity=similarity)
+    known = np.isin(query_labels_Q, gallery_labels_N)
+    correct = gallery_labels_N[found[:, 0]] == query_labels_Q
+    return open_set_figures(similarities[known, 0], correct[known], similarities[~known, 0])
+
+
 def evaluate_open_set(
     embeddings_ND: Floats,
     labels_N: Ints,
-    class_names: Sequence[str],
+    class_names: Sequence[str] | None = None,
     *,
-    rates: Sequence[float] = FALSE_MATCH_RATES,
+    similarity: str = "cosine",
 ) -> OpenSetResult:
     """Every image as a query against a gallery that holds only half of the classes.
 
-    The half is chosen by SHA-256 of the class names. An image of those classes never finds itself; a class
-    with a single image counts as unknown.
+    The half is chosen by SHA-256 of the class names (of the numbers, without names). An image of those classes
+    never finds itself; a class with a single image counts as unknown.
 
     Raises:
         ArgumentError: fewer than four classes, or no class of the gallery with two images.
@@ -96,11 +122,8 @@ def evaluate_open_set(
     names = np.unique(labels_N)
     if len(names) < 4:
         raise ArgumentError(f"open-set figures need at least 4 classes; got {len(names)}")
-    order = sorted(
-        names.tolist(),
-        key=lambda c: hashlib.sha256(class_names[c].encode("utf-8", "surrogateescape")).digest(),
-    )
-    counts = np.bincount(labels_N)
+    order = sorted(names.tolist(), key=lambda c: hash_text(str(c) if class_names is None else class_names[c]))
+    counts = dict(zip(*np.unique(labels_N, return_counts=True), strict=True))
     enrolled = np.array([c for c in order[: len(order) // 2] if counts[c] > 1], dtype=np.int64)
     if not len(enrolled):
         raise ArgumentError("open-set figures need a class with two images in the gallery")
@@ -108,8 +131,8 @@ def evaluate_open_set(
     gallery = np.flatnonzero(is_known)
     own = np.full(len(labels_N), -1, dtype=np.int64)
     own[gallery] = np.arange(len(gallery))
-    found, similarities = nearest(embeddings_ND, embeddings_ND[gallery], 1, self_index=own)
-    correct = labels_N[gallery[found[:, 0]]] == labels_N
-    return open_set_figures(
-        similarities[is_known, 0], correct[is_known], similarities[~is_known, 0], rates=rates
+    found, similarities = nearest(
+        embeddings_ND, embeddings_ND[gallery], 1, self_index=own, similarity=similarity
     )
+    correct = labels_N[gallery[found[:, 0]]] == labels_N
+    return open_set_figures(similarities[is_known, 0], correct[is_known], similarities[~is_known, 0])

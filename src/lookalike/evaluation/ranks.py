@@ -22,27 +22,27 @@ class Ranks:
     Attributes:
         owner: (P,) query of each pair, ascending.
         rank: (P,) rank of the positive, from 1, ascending per query.
-        place: (P,) its place among the query's positives, from 1.
+        position: (P,) its position among the query's positives, from 1.
         relevant: (Q,) R of each query.
     """
 
     owner: Integers
     rank: Integers
-    place: Integers
+    position: Integers
     relevant: Integers
 
     @classmethod
     def from_counts(cls, owner: Integers, ahead: Integers, relevant: Integers) -> "Ranks":
         """Ranks from the number of negatives ahead of each positive: the m-th nearest has rank m + ahead."""
         ahead = ahead[np.lexsort((ahead, owner))]
-        place = np.arange(len(ahead)) - np.repeat(np.cumsum(relevant) - relevant, relevant) + 1
-        return cls(owner, ahead + place, place, relevant)
+        position = np.arange(len(ahead)) - np.repeat(np.cumsum(relevant) - relevant, relevant) + 1
+        return cls(owner, ahead + position, position, relevant)
 
     @cached_property
     def best(self) -> Integers:
         """(Q,) rank of the nearest positive."""
         best = np.full(len(self.relevant), _NONE)
-        first = self.place == 1
+        first = self.position == 1
         best[self.owner[first]] = self.rank[first]
         return best
 
@@ -83,7 +83,7 @@ def r_precision(ranks: Ranks) -> Floats:
 
 def map_at_r(ranks: Ranks) -> Floats:
     """Sum of the precision at each positive among the R nearest, divided by R."""
-    return ranks.share(np.where(ranks.within_r, ranks.place / ranks.rank, 0.0))
+    return ranks.share(np.where(ranks.within_r, ranks.position / ranks.rank, 0.0))
 
 
 def mrr(ranks: Ranks) -> Floats:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.errors import FileError
+from lookalike.evaluation.open_set import OpenSetResult
 from lookalike.evaluation.ranks import Floats, Integers
 from lookalike.utils.io import write_atomically, write_json
 
@@ -26,6 +27,7 @@ class RetrievalResult:
         rows: (Q,) int64, row of the embeddings that each query is.
         settings: similarity, treatment of queries without a match, ignored label, ks.
         clustering: engine, clusters, restarts, iterations and seed, or None.
+        open_set: figures for queries without their class in the gallery, or None.
         notes: sentences that a reader of the values has to know.
         class_names: names by class number, or None.
     """
@@ -39,6 +41,7 @@ class RetrievalResult:
     settings: dict[str, Any]
     class_names: tuple[str, ...] | None = None
     clustering: dict[str, Any] | None = None
+    open_set: OpenSetResult | None = None
     notes: tuple[str, ...] = field(default=())
 
     def __getitem__(self, key: str) -> float:
@@ -71,12 +74,14 @@ class RetrievalResult:
         return self.class_names[int(label)]
 
     def to_dict(self, *, per_class: bool = False) -> dict[str, Any]:
-        """Plain values: metric keys, then `class_average`, `counts`, `settings`, `clustering`, `notes`."""
+        """Plain values: metric keys, then `class_average`, `counts`, `settings`, `clustering`, `open_set`, `notes`."""
         out: dict[str, Any] = {**self.values, "class_average": dict(self.class_average)}
         out["counts"] = dict(self.counts)
         out["settings"] = dict(self.settings)
         if self.clustering is not None:
             out["clustering"] = dict(self.clustering)
+        if self.open_set is not None:
+            out["open_set"] = self.open_set.to_dict()
         out["notes"] = list(self.notes)
         if per_class:
             out["per_class"] = self.per_class()
@@ -100,6 +105,8 @@ class RetrievalResult:
             lines.append(
                 f"clusters: k = {how['clusters']:,}, {how['engine']}, {how['restarts']} starts, seed {how['seed']}"
             )
+        if self.open_set is not None:
+            lines.append(f"open set: {self.open_set}")
         return "\n".join(lines)
 
     def save(self, file: str | Path) -> Path:

@@ -30,16 +30,16 @@ def push_to_hub(run: Path, name: str, table: LabeledImages, *, private: bool = T
     views = model.config.views
     model.set_views(1)
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "model"
-        export_timm(model, place, description=f"image embeddings by lookalike: {name}")
-        agreement = verify("timm", place, model, table)
+        target = Path(folder) / "model"
+        export_timm(model, target, description=f"image embeddings by lookalike: {name}")
+        agreement = verify("timm", target, model, table)
         card = model_card(run, name, model, agreement=str(agreement), views=views)
-        (place / "README.md").write_text(card, encoding="utf-8")
+        (target / "README.md").write_text(card, encoding="utf-8")
         try:
             api = HfApi(library_name="lookalike")
             address = str(api.create_repo(name, private=private, exist_ok=True))
             api.upload_folder(
-                repo_id=name, folder_path=place, commit_message="Model and card of a lookalike run"
+                repo_id=name, folder_path=target, commit_message="Model and card of a lookalike run"
             )
         except HFValidationError as error:
             raise ArgumentError(f"'{name}' is not the name of a repository: {first_line(error)}") from error

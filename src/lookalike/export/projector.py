@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_io import open_image
-from lookalike.data.transforms import eval_transform
+from lookalike.data.transforms import EvalTransform
 from lookalike.embedding import Embeddings
 from lookalike.preprocessing import Preprocessing
 from lookalike.utils.io import write_atomically, write_text
@@ -51,7 +51,7 @@ def thumbnail_side(count: int) -> int:
 def sprite(table: LabeledImages, side: int) -> Tensor:
     """All images of the table, row by row, in one square image: uint8 (3, columns * side, columns * side)."""
     columns = math.ceil(math.sqrt(len(table)))
-    transform = eval_transform(Preprocessing(size=side, resize=side, square=True))
+    transform = EvalTransform(Preprocessing(size=side, resize=side, square=True))
     canvas = torch.zeros(3, columns * side, columns * side, dtype=torch.uint8)
     for number in range(len(table)):
         top, left = number // columns * side, number % columns * side

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_io import open_image
-from lookalike.data.transforms import eval_transform
+from lookalike.data.transforms import EvalTransform
 from lookalike.errors import TrainingError
 from lookalike.export import outside
 from lookalike.export.projector import unit
@@ -56,20 +56,20 @@ def verify(kind: Kind, model: Path, embedder: Embedder, table: LabeledImages) ->
     """
     rows = np.linspace(0, len(table) - 1, num=min(IMAGES, len(table))).astype(int)
     opened = [open_image(table.file(int(row))) for row in rows]
-    transform = eval_transform(embedder.preprocessing)
+    transform = EvalTransform(embedder.preprocessing)
     images = torch.stack([transform(image) for image in opened])
     with torch.inference_mode():
         ours = unit(embedder.eval().cpu()(images).numpy())
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
+        target = Path(folder)
         if kind == "timm":
             for number, image in enumerate(opened):
-                image.save(place / f"{number:04}.png")
-            given = place
+                image.save(target / f"{number:04}.png")
+            given = target
         else:
-            given = place / "images.npy"
+            given = target / "images.npy"
             np.save(given, images.numpy())
-        theirs = unit(_outside(kind, model, given, place / "out.npy"))
+        theirs = unit(_outside(kind, model, given, target / "out.npy"))
     if theirs.shape != ours.shape:
         raise ExportError(f"'{model}' gives embeddings of shape {theirs.shape}, the model of {ours.shape}")
     agreement = compare(ours, theirs)

@@ -31,10 +31,11 @@ class CosFace(SoftmaxProxyLoss):
     Args:
         margin: m in the paper.
         scale: s in the paper.
-        proxy_init, generator: see `ProxyLoss`.
+        generator: see `ProxyLoss`.
     """
 
     paper = "Wang et al., CosFace: Large Margin Cosine Loss for Deep Face Recognition, CVPR 2018"
+    proxy_init = "xavier"
     search_space = (SearchRange("margin", 0, 1), SearchRange("scale", 0.01, 200))
 
     def __init__(
@@ -44,17 +45,20 @@ class CosFace(SoftmaxProxyLoss):
         *,
         margin: float = 0.35,
         scale: float = 64.0,
-        proxy_init: str = "xavier",
         generator: Generator | None = None,
     ) -> None:
         check_at_least("margin", margin, 0)
         check_positive("scale", scale)
-        super().__init__(num_classes, embedding_dim, proxy_init=proxy_init, generator=generator)
+        super().__init__(num_classes, embedding_dim, generator=generator)
         self.margin = margin
         self.scale = scale
 
-    def logits(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
-        return chunk.with_target(sims_BQ, chunk.target(sims_BQ) - self.margin) * self.scale
+    @property
+    def logit_scale(self) -> float:
+        return self.scale
+
+    def class_similarities(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
+        return chunk.with_target(sims_BQ, chunk.target(sims_BQ) - self.margin)
 
 
 class ArcFace(SoftmaxProxyLoss):
@@ -63,10 +67,11 @@ class ArcFace(SoftmaxProxyLoss):
     Args:
         margin: m in the paper, in radians, 0 to pi/2; pytorch-metric-learning takes degrees.
         scale: s in the paper.
-        proxy_init, generator: see `ProxyLoss`.
+        generator: see `ProxyLoss`.
     """
 
     paper = "Deng et al., ArcFace: Additive Angular Margin Loss for Deep Face Recognition, CVPR 2019"
+    proxy_init = "xavier"
 
     def __init__(
         self,
@@ -75,14 +80,17 @@ class ArcFace(SoftmaxProxyLoss):
         *,
         margin: float = 0.5,
         scale: float = 64.0,
-        proxy_init: str = "xavier",
         generator: Generator | None = None,
     ) -> None:
         check_between("margin (radians)", margin, 0, math.pi / 2)
         check_positive("scale", scale)
-        super().__init__(num_classes, embedding_dim, proxy_init=proxy_init, generator=generator)
+        super().__init__(num_classes, embedding_dim, generator=generator)
         self.margin = margin
         self.scale = scale
 
-    def logits(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
-        return chunk.with_target(sims_BQ, add_angle(chunk.target(sims_BQ), self.margin)) * self.scale
+    @property
+    def logit_scale(self) -> float:
+        return self.scale
+
+    def class_similarities(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
+        return chunk.with_target(sims_BQ, add_angle(chunk.target(sims_BQ), self.margin))

@@ -25,7 +25,7 @@ from lookalike.losses import proxy_init as inits
 from lookalike.losses.functional import full_precision, unit_rows
 from lookalike.losses.pair_counts import PairCounts
 from lookalike.losses.search_range import SearchRange
-from lookalike.utils.validation import as_labels, check_at_least, check_batch, check_choice, look_up
+from lookalike.utils.validation import as_labels, check_at_least, check_batch, check_choice
 
 CHUNKED_FROM = 2**15
 """Similarities per batch from which the chunked form is the faster one."""
@@ -99,12 +99,15 @@ class ProxyLoss(MetricLoss):
         num_classes: C, at least 2.
         embedding_dim: D.
         proxies_per_class: N.
-        proxy_init: a name in `PROXY_INITS`.
         generator: source of the random start; torch's own when None.
+
+    Attributes:
+        proxy_init: the distribution that the proxies are drawn from, a name in `PROXY_INITS`.
 
     `proxies` is the parameter, (C*N, D), class-major, float32 until the module is cast.
     """
 
+    proxy_init: ClassVar[str] = "randn"
     form: str = "auto"
     """How losses with two forms are computed, to the same values: "dense"; "chunked" (gradients found in the
     forward pass, little memory, no second derivative); or "auto", chunked for many similarities."""
@@ -115,14 +118,11 @@ class ProxyLoss(MetricLoss):
         embedding_dim: int,
         *,
         proxies_per_class: int = 1,
-        proxy_init: str = "randn",
         generator: Generator | None = None,
     ) -> None:
         super().__init__(num_classes, embedding_dim)
         check_at_least("proxies_per_class", proxies_per_class, 1)
-        look_up(inits.PROXY_INITS, proxy_init, "proxy initialization")
         self.proxies_per_class = proxies_per_class
-        self.proxy_init = proxy_init
         self.proxies = nn.Parameter(
             torch.empty(num_classes * proxies_per_class, embedding_dim, dtype=torch.float32)
         )

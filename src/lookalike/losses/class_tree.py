@@ -1,4 +1,4 @@
-"""The hierarchy of classes that a hierarchical loss has found, as nested dicts and as text."""
+"""The hierarchy of classes that a hierarchical loss has found, as nested dicts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,32 +7,21 @@ Tree = dict[str, Any]
 """A leaf is {"name": class name}; a group is {"name": ..., "children": [...]}. Ready for JSON."""
 
 
-def build_tree(
-    groups: Sequence[Sequence[int]],
-    class_names: Sequence[str],
-    group_names: Sequence[Sequence[str]] | None = None,
-) -> Tree:
+def build_tree(groups: Sequence[Sequence[int]], class_names: Sequence[str]) -> Tree:
     """Classes nested in their groups.
 
     Args:
         groups: for each coarse level, finest first, the group of each class.
         class_names: one name per class.
-        group_names: for each coarse level one name per group; "group 0" and so on when None.
     """
     members: list[tuple[int, Tree]] = list(enumerate({"name": name} for name in class_names))
-    for depth, of_class in enumerate(groups):
+    for of_class in groups:
         children: dict[int, list[Tree]] = {}
         for first_class, node in members:
             children.setdefault(of_class[first_class], []).append(node)
         any_class = {of_class[first_class]: first_class for first_class, _ in members}
         members = [
-            (
-                any_class[group],
-                {
-                    "name": group_names[depth][group] if group_names else f"group {group}",
-                    "children": children[group],
-                },
-            )
+            (any_class[group], {"name": f"group {group}", "children": children[group]})
             for group in sorted(children)
         ]
     return {"name": "all classes", "children": [node for _, node in members]}
@@ -41,10 +30,3 @@ def build_tree(
 def leaves(tree: Tree) -> int:
     """The number of classes in the tree."""
     return sum(map(leaves, tree["children"])) if "children" in tree else 1
-
-
-def tree_text(tree: Tree, indent: int = 0) -> str:
-    """One line per group or class, indented by depth."""
-    count = f" ({leaves(tree)})" if "children" in tree else ""
-    lines = [f"{'  ' * indent}{tree['name']}{count}"]
-    return "\n".join(lines + [tree_text(child, indent + 1) for child in tree.get("children", [])])

@@ -222,7 +222,7 @@ class HierarchicalProxyLoss(MetricLoss):
         return result
 
     def tree(self, class_names: Sequence[str]) -> Tree:
-        """The classes nested in their groups, for JSON, `tree_text` or `tree_page`."""
+        """The classes nested in their groups, for JSON."""
         if len(class_names) != self.num_classes:
             raise ArgumentError(f"{len(class_names)} class names are given for {self.num_classes} classes")
         return build_tree(self.groups(), class_names)

@@ -5,7 +5,6 @@ moments regularize training; only the embedding itself is used afterwards.
 """
 
 import copy
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -15,13 +14,12 @@ from lookalike.errors import ArgumentError
 from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.build import Base, build_base
 from lookalike.losses.functional import full_precision
-from lookalike.losses.levels import one_per_level
 from lookalike.losses.pair_counts import PairCounts
 from lookalike.utils.validation import check_at_least
 
 
 class Horde(MetricLoss):
-    """HORDE: L = sum_k order_weights[k] * base_k(x_k, y), with x_1 the embedding and x_k a moment of order k.
+    """HORDE: L = sum_k base_k(x_k, y), with x_1 the embedding and x_k a moment of order k.
 
     phi_2 = (W_a f) * (W_b f),  phi_k = phi_{k-1} * (W_k f),  x_k = H_k mean over places of phi_k
 
@@ -33,7 +31,6 @@ class Horde(MetricLoss):
         base: the loss of all orders: a name, {"name": ..., "settings": {...}}, or a ready proxy loss.
         orders: K, at least 2.
         moment_channels: M, of the maps phi. Training keeps about 2*K maps of B*M*height*width numbers.
-        order_weights: one per order; 1 each when None.
         generator: source of the random start.
     """
 
@@ -50,7 +47,6 @@ class Horde(MetricLoss):
         base: Base = "contrastive",
         orders: int = 5,
         moment_channels: int = 8192,
-        order_weights: Sequence[float] | None = None,
         generator: Generator | None = None,
     ) -> None:
         super().__init__(num_classes, embedding_dim)
@@ -63,7 +59,6 @@ class Horde(MetricLoss):
                 f"base is a {type(first).__name__}, which takes feature maps too; name another"
             )
         self.channels = channels
-        self.order_weights = one_per_level("order_weights", order_weights, orders, 1.0)
         order_losses = [first, *(copy.deepcopy(first) for _ in range(orders - 1))]
         lifts = [nn.Conv2d(channels, moment_channels, 1, bias=False) for _ in range(orders)]
         heads = [nn.Linear(moment_channels, embedding_dim, bias=False) for _ in range(orders - 1)]
@@ -107,9 +102,5 @@ class Horde(MetricLoss):
 
     def forward(self, embeddings: Tensor, labels: Tensor, feature_maps: Tensor) -> Tensor:
         labels = self.checked(embeddings, labels)
-        value = embeddings.new_zeros((), dtype=torch.float32)
-        for weight, order_loss, x in zip(
-            self.order_weights, self.order_losses, [embeddings, *self.moments(feature_maps)], strict=True
-        ):
-            value = value + weight * order_loss(x, labels)
-        return value
+        orders = zip(self.order_losses, [embeddings, *self.moments(feature_maps)], strict=True)
+        return torch.stack([order_loss(x, labels) for order_loss, x in orders]).sum()

@@ -1,8 +1,7 @@
 """NormSoftmax: classification with unit class weights and a temperature. A proxy is a class weight."""
 
-from torch import Generator, Tensor
+from torch import Generator
 
-from lookalike.losses.kernels.chunks import Chunk
 from lookalike.losses.search_range import SearchRange
 from lookalike.losses.softmax import SoftmaxProxyLoss
 from lookalike.utils.validation import check_positive
@@ -13,13 +12,14 @@ class NormSoftmax(SoftmaxProxyLoss):
 
     Args:
         temperature: sigma in the paper.
-        proxy_init, generator: see `ProxyLoss`.
+        generator: see `ProxyLoss`.
 
     The authors' network normalizes the embeddings itself, after a layer norm without learned factors; here
     embeddings of any length give the same loss.
     """
 
     paper = "Zhai and Wu, Classification is a Strong Baseline for Deep Metric Learning, BMVC 2019"
+    proxy_init = "uniform"
     search_space = (SearchRange("temperature", 0.01, 100, log=True),)
 
     def __init__(
@@ -28,12 +28,12 @@ class NormSoftmax(SoftmaxProxyLoss):
         embedding_dim: int,
         *,
         temperature: float = 0.05,
-        proxy_init: str = "uniform",
         generator: Generator | None = None,
     ) -> None:
         check_positive("temperature", temperature)
-        super().__init__(num_classes, embedding_dim, proxy_init=proxy_init, generator=generator)
+        super().__init__(num_classes, embedding_dim, generator=generator)
         self.temperature = temperature
 
-    def logits(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
-        return sims_BQ * (1 / self.temperature)
+    @property
+    def logit_scale(self) -> float:
+        return 1 / self.temperature

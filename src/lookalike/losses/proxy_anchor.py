@@ -49,12 +49,13 @@ class ProxyAnchor(ChunkedProxyLoss):
     Args:
         margin: delta in the paper.
         scale: alpha in the paper.
-        proxy_init, generator: see `ProxyLoss`.
+        generator: see `ProxyLoss`.
 
     The authors' code takes plain exponentials, which overflow in half precision, and breaks with two classes.
     """
 
     paper = "Kim, Kim, Cho and Kwak, Proxy Anchor Loss for Deep Metric Learning, CVPR 2020"
+    proxy_init = "kaiming"
     search_space = (
         SearchRange("scale", 0.01, 100, source="ours"),
         SearchRange("margin", 0, 1, source="ours"),
@@ -67,11 +68,10 @@ class ProxyAnchor(ChunkedProxyLoss):
         *,
         margin: float = 0.1,
         scale: float = 32.0,
-        proxy_init: str = "kaiming",
         generator: Generator | None = None,
     ) -> None:
         check_positive("scale", scale)
-        super().__init__(num_classes, embedding_dim, proxy_init=proxy_init, generator=generator)
+        super().__init__(num_classes, embedding_dim, generator=generator)
         self.margin = margin
         self.scale = scale
 

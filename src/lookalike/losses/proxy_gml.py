@@ -127,7 +127,7 @@ class ProxyGML(ProxyLoss):
         mask: compat. Which classes are in the graph: "selected", those with a selected proxy and the own
             class; "nonzero", those whose summed similarities are not exactly 0, with 1e-8 and 1e-20 added in
             the softmax and the logarithm, as in the authors' code; "none", all, as in the paper's ablation.
-        proxy_init, generator: see `ProxyLoss`; the authors draw uniformly within 1/sqrt(P) of 0.
+        generator: see `ProxyLoss`.
 
     Arguments marked compat imitate a piece of code or an ablation; only studies need them.
     """
@@ -136,6 +136,7 @@ class ProxyGML(ProxyLoss):
         "Zhu, Yang, Deng, Liu and Fu, Fewer is More: A Deep Graph Metric Learning Perspective Using Fewer "
         "Proxies, NeurIPS 2020"
     )
+    proxy_init = "kaiming_uniform"
     search_space = (
         SearchRange("neighbor_ratio", 0.01, 1, log=True, source="ours"),
         SearchRange("regularizer_weight", 0, 1, source="ours"),
@@ -154,7 +155,6 @@ class ProxyGML(ProxyLoss):
         scale: float = 1.0,
         positive_bonus: float | None = None,
         mask: str = "selected",
-        proxy_init: str = "kaiming_uniform",
         generator: Generator | None = None,
     ) -> None:
         check_positive("neighbor_ratio", neighbor_ratio)
@@ -163,13 +163,7 @@ class ProxyGML(ProxyLoss):
         check_positive("scale", scale)
         check_at_least("positive_bonus", ALWAYS if positive_bonus is None else positive_bonus, 0)
         check_choice("mask", mask, ("selected", "nonzero", "none"))
-        super().__init__(
-            num_classes,
-            embedding_dim,
-            proxies_per_class=proxies_per_class,
-            proxy_init=proxy_init,
-            generator=generator,
-        )
+        super().__init__(num_classes, embedding_dim, proxies_per_class=proxies_per_class, generator=generator)
         self.neighbor_ratio = neighbor_ratio
         self.regularizer_weight = regularizer_weight
         self.scale = scale

@@ -28,9 +28,6 @@ PROXY_INITS: dict[str, Callable[[int, int, int, Generator | None], Tensor]] = {
     "xavier": lambda rows, total, dim, g: normal(math.sqrt(2 / (total + dim)), rows, dim, g),
     "uniform": lambda rows, total, dim, g: _uniform(1 / math.sqrt(dim), rows, dim, g),  # NormSoftmax code
     "kaiming_uniform": lambda rows, total, dim, g: _uniform(1 / math.sqrt(total), rows, dim, g),  # SoftTriple
-    "class_mean": lambda rows, total, dim, g: normal(
-        1, rows, dim, g
-    ),  # until initialize_proxies_at_class_means
 }
 """(rows to draw, rows of the whole table, D, generator) -> (rows, D)."""
 

@@ -4,18 +4,12 @@ Five different functions are called "Proxy-NCA"; `ProxyNCA` covers them, docs/re
 Squared Euclidean distances of unit vectors are 2 - 2*cosine, so all of them are functions of the cosines.
 """
 
-from torch import Generator, Tensor
+from torch import Generator
 
 from lookalike.errors import ArgumentError
-from lookalike.losses.kernels.chunks import Chunk
 from lookalike.losses.search_range import SearchRange
 from lookalike.losses.softmax import SoftmaxProxyLoss
 from lookalike.utils.validation import check_between, check_positive
-
-
-def distance_logits(sims_BC: Tensor, temperature: float) -> Tensor:
-    """-d/T with d = 2 - 2*cosine, up to the constant -2/T, which cancels in the loss."""
-    return sims_BC * (2 / temperature)
 
 
 class ProxyNCA(SoftmaxProxyLoss):
@@ -26,13 +20,14 @@ class ProxyNCA(SoftmaxProxyLoss):
         include_positive: also sum over the class itself, which makes it a softmax and keeps it above 0. The
             paper's sum leaves it out, and the loss can be negative.
         label_smoothing: part of the target given to the other classes, e/(C-1) each; softmax form only.
-        proxy_init, generator: see `ProxyLoss`.
+        generator: see `ProxyLoss`.
 
     A known implementation (dichotomies/proxy-nca) uses the softmax form with label smoothing 0.1 and lengths
     (3, 3) or (1, 8) for embeddings and proxies: T = 1/9 and 1/8.
     """
 
     paper = "Movshovitz-Attias et al., No Fuss Distance Metric Learning using Proxies, ICCV 2017"
+    proxy_init = "randn/8"
     search_space = (SearchRange("temperature", 0.01, 100, inverse=True),)
 
     def __init__(
@@ -43,7 +38,6 @@ class ProxyNCA(SoftmaxProxyLoss):
         temperature: float = 1.0,
         include_positive: bool = False,
         label_smoothing: float = 0.0,
-        proxy_init: str = "randn/8",
         generator: Generator | None = None,
     ) -> None:
         check_positive("temperature", temperature)
@@ -52,13 +46,15 @@ class ProxyNCA(SoftmaxProxyLoss):
             raise ArgumentError(
                 f"label_smoothing is {label_smoothing}; it needs the softmax form: set include_positive=True"
             )
-        super().__init__(num_classes, embedding_dim, proxy_init=proxy_init, generator=generator)
+        super().__init__(num_classes, embedding_dim, generator=generator)
         self.temperature = temperature
         self.include_positive = include_positive
         self.label_smoothing = label_smoothing
 
-    def logits(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
-        return distance_logits(sims_BQ, self.temperature)
+    @property
+    def logit_scale(self) -> float:
+        """-d/T is 2/T times the cosine, up to a constant that cancels in the loss."""
+        return 2 / self.temperature
 
 
 class ProxyNCAPlusPlus(SoftmaxProxyLoss):
@@ -68,12 +64,13 @@ class ProxyNCAPlusPlus(SoftmaxProxyLoss):
 
     Args:
         temperature: T; 1/9 in the paper, where the authors' code multiplies both vectors by 3.
-        proxy_init, generator: see `ProxyLoss`.
+        generator: see `ProxyLoss`.
 
     The authors' code clamps squared distances at 0, where the gradient is lost; cosines have no such corner.
     """
 
     paper = "Teh, DeVries and Taylor, ProxyNCA++: Revisiting and Revitalizing Proxy NCA, ECCV 2020"
+    proxy_init = "randn/8"
     search_space = (SearchRange("temperature", 0.01, 100, inverse=True, source="ours"),)
 
     def __init__(
@@ -82,12 +79,13 @@ class ProxyNCAPlusPlus(SoftmaxProxyLoss):
         embedding_dim: int,
         *,
         temperature: float = 1 / 9,
-        proxy_init: str = "randn/8",
         generator: Generator | None = None,
     ) -> None:
         check_positive("temperature", temperature)
-        super().__init__(num_classes, embedding_dim, proxy_init=proxy_init, generator=generator)
+        super().__init__(num_classes, embedding_dim, generator=generator)
         self.temperature = temperature
 
-    def logits(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
-        return distance_logits(sims_BQ, self.temperature)
+    @property
+    def logit_scale(self) -> float:
+        """-d/T is 2/T times the cosine, up to a constant that cancels in the loss."""
+        return 2 / self.temperature

@@ -13,11 +13,10 @@ import torch
 from torch import Generator, Tensor
 
 from lookalike.errors import ArgumentError
-from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.build import Base
+from lookalike.losses.class_wrapper import ClassWrapper
 from lookalike.losses.functional import full_precision, unit_rows
 from lookalike.losses.kernels.chunks import Part
-from lookalike.losses.sampled import chunked_base
 from lookalike.losses.soft_triple import SoftTriple
 from lookalike.utils.validation import check_between, check_positive
 
@@ -48,22 +47,19 @@ def mixed(unit_BD: Tensor, partner_S: Tensor, share: float) -> Tensor:
     return unit_rows(share * unit_BD[: len(partner_S)] + (1 - share) * unit_BD[partner_S])
 
 
-class ProxySynthesis(MetricLoss):
+class ProxySynthesis(ClassWrapper):
     """A base loss over the classes and S = min(B, mu*B) synthetic ones; the base alone in evaluation mode.
 
     x~_i = unit(t x_i + (1-t) x_j),  p~_i = unit(t p_{y_i} + (1-t) p_{y_j}),  t ~ Beta(beta, beta) once per step
 
-    j is the row before i, after the batch was put in an order in which neighbors are of different classes.
+    j is the row before i, after the batch was put in an order in which neighbors are of different classes. Where a
+    class has more than half of the batch, equal neighbors are left; as in the authors' code, they make a class too.
 
     Args:
-        base: Proxy-Anchor or a softmax loss: a name, {"name": ..., "settings": {...}}, or ready. The authors'
-            code has NormSoftmax and Proxy-NCA in its softmax form; over other bases this is a plain reading.
+        base, seed, generator: see `ClassWrapper`; not SoftTriple. The authors' code has NormSoftmax and Proxy-NCA
+            in its softmax form; over other bases this is a plain reading.
         mu: synthetic classes per sample.
         beta: alpha in the authors' code.
-        keep_equal_pairs: whether pairs of one class, which some batches leave, become classes too, as in the
-            authors' code; their proxy is the real one again under another label.
-        seed: the share of step t is a function of seed and t, the same in each process.
-        generator: source of the proxies' random start.
     """
 
     paper = (
@@ -79,35 +75,21 @@ class ProxySynthesis(MetricLoss):
         base: Base = "norm_softmax",
         mu: float = 1.0,
         beta: float = 0.4,
-        keep_equal_pairs: bool = False,
         seed: int = 0,
         generator: Generator | None = None,
     ) -> None:
-        super().__init__(num_classes, embedding_dim)
+        super().__init__(num_classes, embedding_dim, base=base, seed=seed, generator=generator)
         check_between("mu", mu, 0, 1)
         check_positive("beta", beta)
-        self.base = chunked_base(base, num_classes, embedding_dim, generator)
         if isinstance(self.base, SoftTriple):
             raise ArgumentError(
                 "base SoftTriple has several centers per class; use a loss with one proxy per class"
             )
         self.mu = mu
         self.beta = beta
-        self.keep_equal_pairs = keep_equal_pairs
-        self.seed = seed
-        self.iteration = 0
 
-    @property
-    def proxy_loss(self) -> ProxyLoss:
-        """The base loss, with the proxies of the real classes."""
-        return self.base
-
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        labels = self.checked(embeddings, labels)
-        if not self.training:
-            return self.base.forward_checked(embeddings, labels)
-        share = float(np.random.default_rng((self.seed, self.iteration)).beta(self.beta, self.beta))
-        self.iteration += 1
+    def training_loss(self, embeddings: Tensor, labels: Tensor, iteration: int) -> Tensor:
+        share = float(np.random.default_rng((self.seed, iteration)).beta(self.beta, self.beta))
         order_B = torch.tensor(apart(labels.tolist()), device=labels.device)
         embeddings, labels = embeddings[order_B], labels[order_B]
         rows_S = torch.arange(int(len(labels) * self.mu), device=labels.device)
@@ -120,9 +102,6 @@ class ProxySynthesis(MetricLoss):
             unit_BD, unit_CD = unit_rows(embeddings), unit_rows(self.base.proxies)
             own_BD = unit_CD[labels]
             embeddings_SD, proxies_SD = mixed(unit_BD, partner_S, share), mixed(own_BD, partner_S, share)
-            if not self.keep_equal_pairs:
-                different_S = labels[: len(partner_S)] != labels[partner_S]
-                embeddings_SD, proxies_SD = embeddings_SD[different_S], proxies_SD[different_S]
             classes = self.num_classes + len(proxies_SD)
             synthetic_S = torch.arange(self.num_classes, classes, device=labels.device)
             return self.base.chunked(
@@ -131,10 +110,3 @@ class ProxySynthesis(MetricLoss):
                 torch.cat([labels, synthetic_S]),
                 Part(),
             )
-
-    def get_extra_state(self) -> Tensor:
-        """The number of steps, so that a resumed run draws what it would have drawn."""
-        return torch.tensor(self.iteration)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        self.iteration = int(state)

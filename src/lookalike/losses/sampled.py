@@ -24,30 +24,12 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from lookalike.errors import ArgumentError
-from lookalike.losses.base import MetricLoss, ProxyLoss
-from lookalike.losses.build import Base, build_base
-from lookalike.losses.chunked import ChunkedProxyLoss
+from lookalike.losses.build import Base
+from lookalike.losses.class_wrapper import ClassWrapper
 from lookalike.losses.kernels.chunks import Part
 from lookalike.utils.validation import check_between
 
 LEAST_DRAWN = 20  # expected absent classes in a sample; the chance of an empty sample is then e^-20
-
-
-def chunked_base(
-    base: Base, num_classes: int, embedding_dim: int, generator: Generator | None = None
-) -> ChunkedProxyLoss:
-    """The base loss of a wrapper over classes; see `build_base`.
-
-    Raises:
-        ArgumentError: it has no chunked form, or is a ready loss of other sizes.
-    """
-    loss = build_base(base, num_classes, embedding_dim, generator)
-    if not isinstance(loss, ChunkedProxyLoss):
-        raise ArgumentError(
-            f"base {type(loss).__name__} cannot be computed over some of the classes; "
-            "use a softmax loss, ProxyAnchor or SoftTriple"
-        )
-    return loss
 
 
 def sample_classes(
@@ -64,17 +46,15 @@ def sample_classes(
     return classes_S, present_C[classes_S]
 
 
-class Sampled(MetricLoss):
+class Sampled(ClassWrapper):
     """A base loss over the batch's classes and a random part of the others; over all classes in evaluation mode.
 
     Args:
-        base: Proxy-Anchor, SoftTriple or a softmax loss: a name, {"name": ..., "settings": {...}}, or ready.
+        base, seed, generator: see `ClassWrapper`.
         fraction: of the absent classes in each step.
         corrected: whether an absent class that was drawn has weight 1/fraction; see above.
         sparse_gradients: whether the proxies' gradient is a sparse tensor of the rows in the sample, which needs
             an optimizer for it (`lookalike.optim.row_sparse`, torch's SparseAdam); torch cannot clip it.
-        seed: decides, with the number of the step, which classes are drawn; the same in each process.
-        generator: source of the proxies' random start.
     """
 
     paper = "An et al., Partial FC: Training 10 Million Identities on a Single Machine, ICCV workshops 2021"
@@ -92,31 +72,19 @@ class Sampled(MetricLoss):
         seed: int = 0,
         generator: Generator | None = None,
     ) -> None:
-        super().__init__(num_classes, embedding_dim)
+        super().__init__(num_classes, embedding_dim, base=base, seed=seed, generator=generator)
         check_between("fraction", fraction, 0, 1)
         if fraction < 1 and fraction * num_classes < LEAST_DRAWN:
             raise ArgumentError(
                 f"a fraction of {fraction} of {num_classes} classes is {fraction * num_classes:.1f} of them; "
                 f"raise it to at least {LEAST_DRAWN}/{num_classes}, or use the base loss itself"
             )
-        self.base = chunked_base(base, num_classes, embedding_dim, generator)
         self.fraction = fraction
         self.corrected = corrected
         self.sparse_gradients = sparse_gradients
-        self.seed = seed
-        self.iteration = 0
 
-    @property
-    def proxy_loss(self) -> ProxyLoss:
-        """The base loss, with the proxies of all classes."""
-        return self.base
-
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        labels = self.checked(embeddings, labels)
-        if not self.training:
-            return self.base.forward_checked(embeddings, labels)
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.iteration)
-        self.iteration += 1
+    def training_loss(self, embeddings: Tensor, labels: Tensor, iteration: int) -> Tensor:
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + iteration)
         classes_S, present_S = sample_classes(labels, self.num_classes, self.fraction, generator)
         n = self.base.proxies_per_class
         rows_Q = (classes_S[:, None] * n + torch.arange(n, device=labels.device)).flatten()
@@ -126,10 +94,3 @@ class Sampled(MetricLoss):
             weights_S = torch.where(present_S, 1.0, 1 / self.fraction).to(proxies_QD.dtype)
             part = Part(weights_C=weights_S, num_classes=self.num_classes)
         return self.base.chunked(embeddings, proxies_QD, torch.searchsorted(classes_S, labels), part)
-
-    def get_extra_state(self) -> Tensor:
-        """The number of steps, so that a resumed run draws the same classes."""
-        return torch.tensor(self.iteration)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        self.iteration = int(state)

@@ -11,8 +11,8 @@ from torch import Generator, Tensor, nn
 from lookalike.errors import ArgumentError
 from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.build import Base
+from lookalike.losses.class_wrapper import chunked_base
 from lookalike.losses.kernels.chunks import Part
-from lookalike.losses.sampled import chunked_base
 from lookalike.utils.distributed import Processes
 
 

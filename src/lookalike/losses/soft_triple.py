@@ -46,12 +46,13 @@ class SoftTriple(SoftmaxProxyLoss):
         gamma: temperature of the soft maximum.
         margin: delta in the paper.
         center_weight: tau in the paper.
-        proxy_init, generator: see `ProxyLoss`; the authors draw uniformly within 1/sqrt(P) of 0.
+        generator: see `ProxyLoss`.
 
     The authors' code computes all P*P center similarities and takes embeddings that are unit vectors already.
     """
 
     paper = "Qian et al., SoftTriple Loss: Deep Metric Learning Without Triplet Sampling, ICCV 2019"
+    proxy_init = "kaiming_uniform"
     search_space = (
         SearchRange("scale", 0.01, 100),
         SearchRange("gamma", 0.01, 100, inverse=True),  # multiplied there, divided in the paper and here
@@ -69,7 +70,6 @@ class SoftTriple(SoftmaxProxyLoss):
         gamma: float = 0.1,
         margin: float = 0.01,
         center_weight: float = 0.2,
-        proxy_init: str = "kaiming_uniform",
         generator: Generator | None = None,
     ) -> None:
         check_at_least("centers_per_class", centers_per_class, 1)
@@ -77,22 +77,20 @@ class SoftTriple(SoftmaxProxyLoss):
         check_positive("gamma", gamma)
         check_at_least("margin", margin, 0)
         check_at_least("center_weight", center_weight, 0)
-        super().__init__(
-            num_classes,
-            embedding_dim,
-            proxies_per_class=centers_per_class,
-            proxy_init=proxy_init,
-            generator=generator,
-        )
+        super().__init__(num_classes, embedding_dim, proxies_per_class=centers_per_class, generator=generator)
         self.centers_per_class = centers_per_class
         self.scale = scale
         self.gamma = gamma
         self.margin = margin
         self.center_weight = center_weight
 
-    def logits(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
+    @property
+    def logit_scale(self) -> float:
+        return self.scale
+
+    def class_similarities(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
         soft_BK = soft_similarities(sims_BQ, centers_per_class=self.centers_per_class, gamma=self.gamma)
-        return chunk.with_target(soft_BK, chunk.target(soft_BK) - self.margin) * self.scale
+        return chunk.with_target(soft_BK, chunk.target(soft_BK) - self.margin)
 
     def proxy_term(self, proxies_QD: Tensor, chunk: Chunk) -> Tensor | None:
         if self.centers_per_class == 1 or self.center_weight == 0:

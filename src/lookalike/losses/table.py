@@ -27,6 +27,9 @@ LOSSES: dict[str, type[MetricLoss]] = {
 }
 """Every loss that an experiment can name: those that are no wrappers, and the wrappers."""
 
+GIVEN = ("channels", "generator", "seed")
+"""Arguments that follow from the network and the experiment's seed."""
+
 KINDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a text", type(None): "null"}
 
 
@@ -36,9 +39,9 @@ def search_space(name: str) -> tuple[SearchRange, ...]:
 
 
 def arguments_of(kind: type[MetricLoss]) -> dict[str, inspect.Parameter]:
-    """The arguments of a loss that an experiment can set: its keyword arguments, but for the generator."""
+    """The arguments of a loss that an experiment can set: its keyword arguments, but for those that training gives."""
     parameters = inspect.signature(kind).parameters.values()
-    return {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "generator"}
+    return {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in GIVEN}
 
 
 def check_arguments(name: str, arguments: Mapping[str, Any], where: str = "loss") -> None:

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from lookalike.errors import FileError, LookalikeError, first_line
-from lookalike.models import backbones
+from lookalike.models import networks
 from lookalike.models.config import EmbedderConfig
 from lookalike.models.embedder import Embedder
 from lookalike.utils.io import escape_surrogates, to_json, write_text
@@ -91,7 +91,7 @@ def load_model(folder: str | Path) -> tuple[Embedder, dict[str, Any]]:
     if config is None:
         raise FileError(f"'{file}' was not saved by this package; load it with weights='{file}' instead")
     with torch.random.fork_rng(devices=[]):
-        embedder = Embedder(backbones.create(settings.architecture, settings.preprocessing.size), settings)
+        embedder = Embedder(networks.create(settings.architecture, settings.preprocessing.size), settings)
     if file.stat().st_size <= CHECKED_BYTES and _checksum(config, tensors) != config.get("checksum"):
         raise FileError(
             f"'{file}' is damaged: its content is not what was saved (the checksum differs); copy it again"
@@ -123,7 +123,7 @@ def _checked_settings(
         raise FileError(f"'{file}' names an image size of {settings.preprocessing.size} pixels")
     try:
         with torch.device("meta"):
-            network = Embedder(backbones.create(settings.architecture, settings.preprocessing.size), settings)
+            network = Embedder(networks.create(settings.architecture, settings.preprocessing.size), settings)
     except (LookalikeError, RuntimeError, ValueError, TypeError, AssertionError) as error:
         raise FileError(f"'{file}' names a network that cannot be built: {first_line(error)}") from error
     wanted = {name: tuple(value.shape) for name, value in network.state_dict().items()}

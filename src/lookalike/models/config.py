@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lookalike.errors import FileError
-from lookalike.models.backbones import Architecture
+from lookalike.models.networks import Architecture
 from lookalike.models.views import VIEWS
 from lookalike.preprocessing import Preprocessing
 

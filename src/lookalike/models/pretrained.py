@@ -4,7 +4,7 @@ Nothing is initialized at random in silence: without weights the word `none` has
 fit a network are refused with the names that differ. Files are read without executing them.
 """
 
-import importlib.util
+import importlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,10 +15,11 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from lookalike.errors import ArgumentError, FileError, MissingExtraError, first_line
-from lookalike.models import backbones
+from lookalike.models import backbones, networks
 from lookalike.models.backbones import Backbone
 from lookalike.models.bn_inception import BNInception
 from lookalike.preprocessing import Preprocessing
+from lookalike.utils.validation import is_installed
 
 WORDS = ("auto", "package", "hub", "none")
 FROM_FILE_ONLY = ("bn_inception",)
@@ -36,7 +37,7 @@ class WeightsPackage:
 
     def is_installed(self) -> bool:
         """Whether the package can be imported."""
-        return importlib.util.find_spec(self.module) is not None
+        return is_installed(self.module)
 
     def file(self) -> Path:
         """Path of the weights inside the installed package.
@@ -101,7 +102,7 @@ def load_backbone(
     """
     facts = _describe(name)
     source = str(weights)
-    package = PACKAGES.get(facts.architecture.name) if not name.startswith(backbones.SOURCES) else None
+    package = PACKAGES.get(facts.architecture.name) if not name.startswith(networks.SOURCES) else None
     if source == "auto":
         source = "package" if package is not None else "hub"
     if source == "hub" and name in FROM_FILE_ONLY:
@@ -119,7 +120,7 @@ def load_backbone(
     preprocessing, license_name, origin = facts.preprocessing, facts.license, source
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        backbone = _from_hub(name) if source == "hub" else backbones.create(facts.architecture)
+        backbone = _from_hub(name) if source == "hub" else networks.create(facts.architecture)
     if source == "package" and package is not None:
         copy_by_position(backbone, _read(package.file()))
         preprocessing, license_name = package.preprocessing, package.license
@@ -127,14 +128,14 @@ def load_backbone(
     elif source == "none":
         license_name, origin = "none (random weights)", f"none (random, seed {seed})"
     elif source == "hub":
-        origin = name if name.startswith(backbones.SOURCES) else f"hub {name}"
+        origin = name if name.startswith(networks.SOURCES) else f"hub {name}"
     else:
         file = Path(source)
-        heads = backbones.head_names(backbone, facts.architecture)
+        heads = networks.head_names(backbone, facts.architecture)
         load_named_weights(backbone, _read(file), heads, str(file))
         license_name, origin = f"that of {file.name}", f"file {file.name}"
     if size is not None:
-        backbones.at_size(backbone, size)
+        networks.at_size(backbone, size)
     return Loaded(backbone, facts, preprocessing, license_name, origin)
 
 
@@ -149,7 +150,7 @@ def _describe(name: str) -> Backbone:
 
 def _from_hub(name: str) -> nn.Module:
     try:
-        return backbones.create_pretrained(name)
+        return networks.create_pretrained(name, backbones.describe(name).architecture)
     except (OSError, RuntimeError, ValueError, KeyError) as error:
         reason = "HF_HUB_OFFLINE is set" if hub_is_offline() else first_line(error).strip()[:160]
         where = "read" if name.startswith("local-dir:") else "fetched from the hub"

@@ -86,8 +86,8 @@ def _row(entry: Recommendation) -> dict[str, Any]:
         size, pretraining, license_name = facts.preprocessing.size, facts.pretraining, facts.license
     weights = "file" if entry.name in FROM_FILE_ONLY else "package" if architecture in PACKAGES else "hub"
     return {
-        "machine": entry.machine,
         "backbone": entry.name,
+        "machine": entry.machine,
         "pixels": size,
         "parameters (M)": entry.parameters,
         "MACs (G)": entry.macs,

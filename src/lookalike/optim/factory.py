@@ -20,7 +20,7 @@ from lookalike.config.schema import TrainSettings
 from lookalike.errors import ArgumentError
 from lookalike.losses import MetricLoss
 from lookalike.models.embedder import Embedder
-from lookalike.optim.row_sparse import RowSparseAdamW, RowSparseSGD
+from lookalike.optim.row_sparse import RowSparseAdamW
 
 Group = dict[str, Any]
 
@@ -106,7 +106,7 @@ class Optimizers:
     def catch_up(self) -> None:
         """Applies the deferred updates of row-sparse proxies; call it before the learning rates change."""
         for _, optimizer in self.parts:
-            if isinstance(optimizer, RowSparseAdamW | RowSparseSGD):
+            if isinstance(optimizer, RowSparseAdamW):
                 optimizer.catch_up()
 
     def state_dict(self) -> list[Group]:
@@ -128,10 +128,9 @@ def build_optimizers(
         ArgumentError: a learning rate is not set, or row-sparse steps are asked for parameters that are no matrices.
     """
     decay, model = settings.weight_decay, trainable.embedder
-    proxy_decay = decay if settings.proxy_weight_decay is None else settings.proxy_weight_decay
     network = _group("backbone", trainable.backbone_parameters(), settings.lr, decay)
     network += _group("head", model.projection.parameters(), settings.head_lr, decay)
-    proxies = _group("proxies", loss.parameters(), settings.proxy_lr, proxy_decay)
+    proxies = _group("proxies", loss.parameters(), settings.proxy_lr, decay)
     if not proxies or (settings.proxy_optimizer == "same" and not settings.shard_proxies):
         parts: list[tuple[nn.Module, Optimizer]] = [
             (nn.ModuleList([model, loss]), _optimizer(settings, network + proxies))
@@ -156,12 +155,12 @@ _RATE = {"backbone": "lr", "head": "head_lr", "proxies": "proxy_lr"}
 def _optimizer(settings: TrainSettings, groups: list[Group]) -> Optimizer:
     fused = all(_fusible(parameter) for group in groups for parameter in group["params"]) or None
     if settings.optimizer == "adamw":
-        return torch.optim.AdamW(groups, eps=settings.eps, fused=fused)
+        return torch.optim.AdamW(groups, eps=settings.compat.eps, fused=fused)
     if settings.optimizer == "adam":
-        return torch.optim.Adam(groups, eps=settings.eps, fused=fused)
+        return torch.optim.Adam(groups, eps=settings.compat.eps, fused=fused)
     if settings.optimizer == "sgd":
         return torch.optim.SGD(groups, momentum=settings.momentum)
-    return torch.optim.RMSprop(groups, momentum=settings.momentum, eps=settings.eps)
+    return torch.optim.RMSprop(groups, momentum=settings.momentum, eps=settings.compat.eps)
 
 
 def _fusible(parameter: Parameter) -> bool:
@@ -181,13 +180,11 @@ def _row_sparse(settings: TrainSettings, groups: list[Group]) -> Optimizer:
             f"train.proxy_optimizer is {settings.proxy_optimizer}, but the loss also trains a parameter of shape "
             f"{tuple(other.shape)}; only matrices of proxies step row by row; use train.proxy_optimizer=same"
         )
-    if settings.proxy_optimizer == "row_sparse_sgd":
-        return RowSparseSGD(groups, lr=group["lr"], momentum=settings.momentum)
     small = settings.proxy_optimizer == "row_sparse_adamw_small"
     return RowSparseAdamW(
         groups,
         lr=group["lr"],
-        eps=settings.eps,
+        eps=settings.compat.eps,
         second_moment="row" if small else "element",
         first_moment="bfloat16" if small else "full",
     )

@@ -1,4 +1,4 @@
-"""Optimizers for millions of proxies: a step updates only the rows that have a gradient.
+"""An optimizer for millions of proxies: a step updates only the rows that have a gradient.
 
 A dense step reads and writes every row, though with sampled classes most have no gradient. Here the update of
 a row without gradient is deferred until the row has one again, or until `catch_up`. Gradients may be sparse
@@ -7,12 +7,10 @@ zeros count as without gradient.
 
 Deferred updates, compared with the dense optimizer that gets a zero gradient for the row:
 
-* Weight decay is applied exactly, at the learning rates of the steps that were missed. It is decoupled in
-  both optimizers: p *= 1 - lr*weight_decay.
-* `RowSparseSGD`: momentum continues to move a row without gradient; this is applied in closed form, exact while
-  the learning rate stays the same. So it equals torch's SGD (with decoupled decay) after `catch_up`.
-* `RowSparseAdamW`: moments shrink by beta^steps, as they would. The moves that dense AdamW makes with the
-  remaining momentum are left out: rows without gradient are not moved. With beta1 = 0 both are equal.
+* Weight decay is applied exactly, at the learning rates of the steps that were missed. It is decoupled:
+  p *= 1 - lr*weight_decay.
+* The moments shrink by beta^steps, as they would. The moves that dense AdamW makes with the remaining momentum are
+  left out: rows without gradient are not moved. With beta1 = 0 both are equal.
 
 Until then the parameter holds the row as of its last update; weight decay changes only its length, on which
 losses of cosine similarities do not depend.
@@ -20,7 +18,6 @@ losses of cosine similarities do not depend.
 
 import inspect
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -38,17 +35,56 @@ State = dict[str, Tensor]
 ROWS_AT_A_TIME = 4096  # 2 MB of float32 at dimension 128, as the chunks of losses; 8192 took a third longer
 
 
-class _RowSparse(Optimizer, ABC):
-    """Finds the rows with a gradient and counts the steps that the others miss; a subclass updates a block of rows."""
+class RowSparseAdamW(Optimizer):
+    """AdamW for rows with a gradient; bias is corrected by the number of all steps, as in dense AdamW.
+
+    Args:
+        lr, betas, eps, weight_decay: as torch's AdamW, with its defaults.
+        second_moment: "element", as AdamW; or "row", one running mean of each row's mean squared gradient,
+            which saves a matrix of the size of the parameter. It is another optimizer then: steps keep the
+            direction of the momentum.
+        first_moment: "full", in the parameter's number type; or "bfloat16", kept as bfloat16 between steps,
+            half of float32. Each entry is rounded to the nearest of 8 significant bits, so by at most 1 in
+            256, when it is stored: after the step that it takes part in unrounded, and after it faded over
+            missed steps. A constant gradient g is followed to within g/(256 (1 - beta1)), 4 % at 0.9: from
+            nearer, a step moves the moment by less than half its last bit. beta1 is at most 0.95.
+
+    Extra memory: 8 bytes per row, and a matrix of the parameter's size for each moment that has one: the first
+    unless beta1 is 0 ("bfloat16": 2 bytes per entry), the second when it is by element ("row": 4 bytes per row).
+
+    Raises:
+        ArgumentError: an argument is out of range, a parameter is no matrix, or beta1 is above 0.95 with
+            first_moment "bfloat16".
+    """
 
     # Without the wrappers that keep them out of compiled graphs: those load torch's whole compiler, 150 MB.
     add_param_group = inspect.unwrap(Optimizer.add_param_group)
     zero_grad = inspect.unwrap(Optimizer.zero_grad)
 
-    def __init__(self, params: Iterable[Any], defaults: Group) -> None:
-        check_at_least("lr", defaults["lr"], 0)
-        check_between("weight_decay * lr", defaults["weight_decay"] * defaults["lr"], 0, 0.999)
-        super().__init__(params, defaults)
+    def __init__(
+        self,
+        params: Iterable[Any],
+        *,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        second_moment: str = "element",
+        first_moment: str = "full",
+    ) -> None:
+        for name, beta in zip(("beta1", "beta2"), betas, strict=True):
+            check_between(name, beta, 0, 0.999999)
+        check_choice("second_moment", second_moment, ("element", "row"))
+        check_choice("first_moment", first_moment, ("full", "bfloat16"))
+        if first_moment == "bfloat16" and betas[0] > 0.95:
+            raise ArgumentError(
+                f"beta1 is {betas[0]} with first_moment 'bfloat16', whose 8 bits do not keep such small changes "
+                "of the moment; lower beta1 to 0.95 or less, or use first_moment='full'"
+            )
+        check_at_least("lr", lr, 0)
+        check_between("weight_decay * lr", weight_decay * lr, 0, 0.999)
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, {**defaults, "second_moment": second_moment, "first_moment": first_moment})
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.ndim != 2:
@@ -76,7 +112,11 @@ class _RowSparse(Optimizer, ABC):
             state["step"] = torch.zeros((), dtype=torch.int64)
             state["missed"] = torch.zeros(len(parameter), dtype=torch.int32, device=parameter.device)
             state["log_decay"] = parameter.new_zeros(len(parameter))
-            self._begin(group, parameter, state)
+            if group["betas"][0] > 0:
+                dtype = torch.bfloat16 if group["first_moment"] == "bfloat16" else parameter.dtype
+                state["exp_avg"] = torch.zeros_like(parameter, dtype=dtype)
+            by_row = group["second_moment"] == "row"
+            state["exp_avg_sq"] = parameter.new_zeros(len(parameter), 1 if by_row else parameter.shape[1])
         state["step"] += 1
         log_decay = math.log1p(-group["lr"] * group["weight_decay"])
         for rows, gradient in _visited(parameter):
@@ -90,9 +130,6 @@ class _RowSparse(Optimizer, ABC):
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Loads what `state_dict` returned, in the saved dtypes; torch's own method casts to the parameter's."""
         super().load_state_dict({**state_dict, "state": {}})
-        for group in self.param_groups:
-            for name, default in self.defaults.items():
-                group.setdefault(name, default)  # of an option that is newer than the state
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
         for index, saved in state_dict["state"].items():
             device = parameters[index].device
@@ -113,107 +150,6 @@ class _RowSparse(Optimizer, ABC):
                         self._catch_up(group, parameter, state, rows)
                     state["missed"].zero_()
                     state["log_decay"].zero_()
-
-    @abstractmethod
-    def _begin(self, group: Group, parameter: Tensor, state: State) -> None:
-        """Creates the moments."""
-
-    @abstractmethod
-    def _catch_up(self, group: Group, parameter: Tensor, state: State, rows: Tensor) -> None:
-        """Applies state["missed"] steps without gradient, and state["log_decay"]."""
-
-    @abstractmethod
-    def _move(self, group: Group, parameter: Tensor, state: State, rows: Tensor, gradient: Tensor) -> None:
-        """The ordinary step of these rows."""
-
-
-class RowSparseSGD(_RowSparse):
-    """SGD: m = momentum*m + gradient, p = (1 - lr*weight_decay)*p - lr*m, for rows with a gradient.
-
-    Extra memory: 8 bytes per row, and one matrix of the size of the parameter when there is momentum.
-    """
-
-    def __init__(
-        self, params: Iterable[Any], *, lr: float, momentum: float = 0.0, weight_decay: float = 0.0
-    ) -> None:
-        check_between("momentum", momentum, 0, 0.9999)
-        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
-
-    def _begin(self, group: Group, parameter: Tensor, state: State) -> None:
-        if group["momentum"] > 0:
-            state["momentum_buffer"] = torch.zeros_like(parameter)
-
-    def _catch_up(self, group: Group, parameter: Tensor, state: State, rows: Tensor) -> None:
-        decays = state["log_decay"][rows].exp()[:, None]
-        moved = parameter[rows] * decays
-        if group["momentum"] > 0:
-            beta, keep = group["momentum"], 1 - group["lr"] * group["weight_decay"]
-            shrunk = (beta ** state["missed"][rows].to(parameter.dtype))[:, None]
-            buffer = state["momentum_buffer"][rows]
-            gap = keep - beta if abs(keep - beta) > 1e-6 else 1e-6
-            moved.sub_(buffer * (decays - shrunk).mul_(group["lr"] * beta / gap))  # a geometric sum
-            state["momentum_buffer"][rows] = buffer.mul_(shrunk)
-        parameter[rows] = moved
-
-    def _move(self, group: Group, parameter: Tensor, state: State, rows: Tensor, gradient: Tensor) -> None:
-        if group["momentum"] > 0:
-            gradient = state["momentum_buffer"][rows].mul_(group["momentum"]).add_(gradient)
-            state["momentum_buffer"][rows] = gradient
-        keep = 1 - group["lr"] * group["weight_decay"]
-        parameter[rows] = parameter[rows].mul_(keep).sub_(gradient, alpha=group["lr"])
-
-
-class RowSparseAdamW(_RowSparse):
-    """AdamW for rows with a gradient; bias is corrected by the number of all steps, as in dense AdamW.
-
-    Args:
-        lr, betas, eps, weight_decay: as torch's AdamW, with its defaults.
-        second_moment: "element", as AdamW; or "row", one running mean of each row's mean squared gradient,
-            which saves a matrix of the size of the parameter. It is another optimizer then: steps keep the
-            direction of the momentum.
-        first_moment: "full", in the parameter's number type; or "bfloat16", kept as bfloat16 between steps,
-            half of float32. Each entry is rounded to the nearest of 8 significant bits, so by at most 1 in
-            256, when it is stored: after the step that it takes part in unrounded, and after it faded over
-            missed steps. A constant gradient g is followed to within g/(256 (1 - beta1)), 4 % at 0.9: from
-            nearer, a step moves the moment by less than half its last bit. beta1 is at most 0.95.
-
-    Extra memory: 8 bytes per row, and a matrix of the parameter's size for each moment that has one: the first
-    unless beta1 is 0 ("bfloat16": 2 bytes per entry), the second when it is by element ("row": 4 bytes per row).
-
-    Raises:
-        ArgumentError: an argument is out of range, a parameter is no matrix, or beta1 is above 0.95 with
-            first_moment "bfloat16".
-    """
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        *,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-        second_moment: str = "element",
-        first_moment: str = "full",
-    ) -> None:
-        for name, beta in zip(("beta1", "beta2"), betas, strict=True):
-            check_between(name, beta, 0, 0.999999)
-        check_choice("second_moment", second_moment, ("element", "row"))
-        check_choice("first_moment", first_moment, ("full", "bfloat16"))
-        if first_moment == "bfloat16" and betas[0] > 0.95:
-            raise ArgumentError(
-                f"beta1 is {betas[0]} with first_moment 'bfloat16', whose 8 bits do not keep such small changes "
-                "of the moment; lower beta1 to 0.95 or less, or use first_moment='full'"
-            )
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, {**defaults, "second_moment": second_moment, "first_moment": first_moment})
-
-    def _begin(self, group: Group, parameter: Tensor, state: State) -> None:
-        if group["betas"][0] > 0:
-            dtype = torch.bfloat16 if group["first_moment"] == "bfloat16" else parameter.dtype
-            state["exp_avg"] = torch.zeros_like(parameter, dtype=dtype)
-        by_row = group["second_moment"] == "row"
-        state["exp_avg_sq"] = parameter.new_zeros(len(parameter), 1 if by_row else parameter.shape[1])
 
     def _catch_up(self, group: Group, parameter: Tensor, state: State, rows: Tensor) -> None:
         missed = state["missed"][rows].to(parameter.dtype)[:, None]

@@ -155,10 +155,10 @@ class _Block:
 
     def _mask(self, sims: Tensor, rows: Tensor) -> None:
         """Hides positives and own rows of the block's queries `rows`, the rows of `sims`."""
-        place = torch.full((len(self.queries),), -1, device=rows.device)
-        place[rows] = torch.arange(len(rows), device=rows.device)
-        mine = place[self.owner] >= 0
-        sims[place[self.owner[mine]], self.index[mine]] = -torch.inf
+        line_of = torch.full((len(self.queries),), -1, device=rows.device)
+        line_of[rows] = torch.arange(len(rows), device=rows.device)
+        mine = line_of[self.owner] >= 0
+        sims[line_of[self.owner[mine]], self.index[mine]] = -torch.inf
         has = (self._own[rows] >= 0).nonzero()[:, 0]
         sims[has, self._own[rows[has]]] = -torch.inf
 
@@ -225,12 +225,12 @@ class _Block:
     def _count_in_float64(self, pairs: Tensor) -> None:
         """Counts for `pairs` in whole rows of float64 similarities, sorted by value and then by gallery row."""
         size = len(self.comparison.gallery)
-        rows, place = torch.unique(self.owner[pairs], return_inverse=True)
+        rows, line_of = torch.unique(self.owner[pairs], return_inverse=True)
         step = max(1, _SORTED // size)
         for first in range(0, len(rows), step):
             part = rows[first : first + step]
-            mine = ((place >= first) & (place < first + step)).nonzero()[:, 0]
-            line, pair = place[mine] - first, pairs[mine]
+            mine = ((line_of >= first) & (line_of < first + step)).nonzero()[:, 0]
+            line, pair = line_of[mine] - first, pairs[mine]
             sims = torch.empty(len(part), size, dtype=torch.float64, device=pairs.device)
             self.comparison.product(self.queries[part], sims)
             negative = torch.zeros_like(sims)

@@ -41,11 +41,11 @@ class EmbeddingMap:
 def draw_map(table: LabeledImages, unit: NDArray[np.float32], *, seed: int) -> EmbeddingMap:
     """The map of at most MOST_POINTS images, whole classes drawn with `seed`; by UMAP if installed, else PCA."""
     rows = _sample(table, seed)
-    method, place = _project(unit[rows], seed)
-    span = np.maximum(place.max(axis=0) - place.min(axis=0), 1e-12)
-    place = (place - place.min(axis=0)) / span
-    x = _SIDE / 2 + place[:, 0] * (WIDTH - _SIDE)
-    y = _SIDE / 2 + (1 - place[:, 1]) * (HEIGHT - _SIDE)
+    method, coordinates = _project(unit[rows], seed)
+    span = np.maximum(coordinates.max(axis=0) - coordinates.min(axis=0), 1e-12)
+    coordinates = (coordinates - coordinates.min(axis=0)) / span
+    x = _SIDE / 2 + coordinates[:, 0] * (WIDTH - _SIDE)
+    y = _SIDE / 2 + (1 - coordinates[:, 1]) * (HEIGHT - _SIDE)
     shown = _spread(x, y)
     points = [
         MapPoint(
@@ -77,10 +77,10 @@ def _project(unit: NDArray[np.float32], seed: int) -> tuple[str, NDArray[np.floa
         return "UMAP", np.asarray(reducer.fit_transform(unit), dtype=np.float64)
     centered = unit.astype(np.float64) - unit.mean(axis=0, dtype=np.float64)
     _, _, axes = np.linalg.svd(centered, full_matrices=False)
-    place = np.zeros((len(unit), 2))
-    place[:, : min(2, len(axes))] = centered @ axes[:2].T
-    signs = np.sign(place[np.abs(place).argmax(axis=0), np.arange(2)])  # svd leaves the sign open
-    return "PCA", place * np.where(signs == 0, 1, signs)
+    coordinates = np.zeros((len(unit), 2))
+    coordinates[:, : min(2, len(axes))] = centered @ axes[:2].T
+    signs = np.sign(coordinates[np.abs(coordinates).argmax(axis=0), np.arange(2)])  # svd leaves the sign open
+    return "PCA", coordinates * np.where(signs == 0, 1, signs)
 
 
 def _spread(x: NDArray[np.float64], y: NDArray[np.float64]) -> set[int]:

@@ -2,16 +2,14 @@
 
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
-import numpy as np
 from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 _TEXT = "#123456"  # stands for the page's text color until the SVG is written
 _COLORS = {"first": "#2f7fd1", "second": "#e08a1e", "right": "#2a9d4e", "wrong": "#d1492f"}
@@ -46,21 +44,26 @@ def plot_loss(history: Sequence[dict[str, Any]]) -> Markup:
     return _svg(figure, "Training loss over epochs")
 
 
-def plot_similarities(
-    positives: NDArray[np.float32], negatives: NDArray[np.float32], threshold: float | None
-) -> Markup:
-    """Histograms of the cosines of positive and negative pairs, each with area 1."""
+class Histogram(TypedDict):
+    """Densities between the edges, of pairs of the same class and of different classes; empty without pairs."""
+
+    edges: list[float]
+    same: list[float]
+    different: list[float]
+
+
+def plot_similarities(histogram: Histogram, threshold: float | None = None) -> Markup:
+    """Histograms of the cosines of positive and negative pairs, and the threshold between them."""
     figure, axes = _figure(integer=False)
-    low = min((float(values.min()) for values in (positives, negatives) if len(values)), default=-1.0)
-    edges = np.linspace(min(low, 0.0), 1.0, 61)
-    for values, color, label in (
-        (negatives, "wrong", "different classes"),
-        (positives, "right", "same class"),
+    for densities, color, label in (
+        (histogram["different"], "wrong", "different classes"),
+        (histogram["same"], "right", "same class"),
     ):
-        if len(values):
-            density, _ = np.histogram(np.clip(values, edges[0], 1.0), edges, density=True)
-            axes.stairs(density, edges, fill=True, alpha=0.35, color=_COLORS[color], label=label)
-            axes.stairs(density, edges, color=_COLORS[color], lw=1.2)
+        if densities:
+            axes.stairs(
+                densities, histogram["edges"], fill=True, alpha=0.35, color=_COLORS[color], label=label
+            )
+            axes.stairs(densities, histogram["edges"], color=_COLORS[color], lw=1.2)
     if threshold is not None:
         axes.axvline(threshold, color=_TEXT, lw=1.2, ls="--", label=f"threshold {threshold:.3f}")
     axes.set(xlabel="cosine similarity", yticks=[])

@@ -13,6 +13,7 @@ from lookalike.reporting.embedding_map import draw_map
 from lookalike.reporting.page import write_page
 from lookalike.reporting.plots import plot_loss, plot_similarities, plot_validation
 from lookalike.reporting.retrieved import Confusion, Retrieved, find_confusions, pair_similarities, retrieve
+from lookalike.reporting.similarities import FILE, histogram
 from lookalike.reporting.thumbnails import draw_row
 from lookalike.training.fit import FitResult
 from lookalike.training.run_dir import RunDir
@@ -20,19 +21,20 @@ from lookalike.training.run_dir import RunDir
 EXAMPLES, CONFUSIONS, HITS, SIDE = 8, 12, 7, 112
 
 
-def write_report(run: Path | str, done: FitResult, *, threshold: float | None = None) -> Path:
-    """Writes report.html into the run directory and returns its path.
+def write_report(run: Path | str, done: FitResult) -> Path:
+    """Writes report.html and similarities.json into the run directory and returns the report's path.
 
     Args:
         run: the run directory.
         done: the finished run, with the embeddings of its test images.
-        threshold: similarity from which two images count as the same class, shown in the histogram.
     """
     folder = RunDir(run)
     result, seed = done.result, done.result["seed"]
     found = retrieve(done.test, done.final, k=HITS, seed=seed)
     before = retrieve(done.test, done.start, k=1, seed=seed)
     history = _history(folder)
+    similarities = histogram(*pair_similarities(found, seed=seed))
+    folder.write_json(FILE, similarities)
     data, selected = result["data"], result["selected"]
     tree = folder.read_json("tree.json") if (folder.path / "tree.json").is_file() else None
     return write_page(
@@ -48,10 +50,8 @@ def write_report(run: Path | str, done: FitResult, *, threshold: float | None = 
         test_used_to_select=selected["test_used_to_select"],
         validation_curve=plot_validation(history, ("recall_at_1", "map_at_r"), selected["epoch"]),
         loss_curve=plot_loss(history) if any(line["loss"] is not None for line in history) else None,
-        histograms=[
-            ("Before training", plot_similarities(*pair_similarities(before, seed=seed), None)),
-            ("After training", plot_similarities(*pair_similarities(found, seed=seed), threshold)),
-        ],
+        similarities_before=plot_similarities(histogram(*pair_similarities(before, seed=seed))),
+        similarities=plot_similarities(similarities),
         map=draw_map(done.test, found.unit, seed=seed),
         confusions=[_confusion(found, one) for one in find_confusions(found, most=CONFUSIONS)],
         hardest=_hardest(found),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.image_io import thumbnail_base64
+from lookalike.data.image_bytes import thumbnail_base64
 from lookalike.errors import DataError, FileError
 
 GRAY_DOT = "R0lGODlhAQABAIAAAMzMzAAAACH5BAAAAAAALAAAAAABAAEAAAICRAEAOw=="

@@ -1,6 +1,7 @@
 """Choosing a model's threshold on labeled images, and storing it in a run and in indexes."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from lookalike.embedding import embed
 from lookalike.errors import ArgumentError, FileError
 from lookalike.evaluation.open_set import OpenSetResult, evaluate_open_set
 from lookalike.models.checkpoint import fingerprint, load_model
+from lookalike.search.facts import IndexFacts, read_facts
 from lookalike.search.index import ImageIndex
-from lookalike.search.thresholds import Threshold, choose_threshold, count_pairs
+from lookalike.search.thresholds import Threshold, check_target, choose_threshold, count_pairs
 from lookalike.utils.device import pick_device
 from lookalike.utils.io import write_json
 from lookalike.utils.progress import Progress
@@ -39,6 +41,7 @@ def calibrate(
     *,
     target: str = "precision",
     wanted: float = 0.95,
+    indexes: Sequence[str | Path] = (),
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Calibration:
@@ -47,14 +50,19 @@ def calibrate(
     Args:
         table: images of classes that the model was not trained on.
         target, wanted: see `thresholds.choose_threshold`.
+        indexes: index folders that get a copy of the threshold.
 
     Raises:
-        FileError: no model in `run`.
-        ArgumentError: too few images, or a target that cannot be reached.
+        FileError: no model in `run`, no index, or another process is changing it.
+        ArgumentError: a target that cannot be reached, too few images, or an index of another model.
     """
+    check_target(target, wanted)
     embedder, _ = load_model(run)
-    place = pick_device(device)
-    matrix = embed(embedder.to(place), table, device=place, progress=progress).matrix
+    own = fingerprint(embedder)
+    for folder in indexes:
+        _check_model(folder, read_facts(Path(folder)), run, own)
+    on = pick_device(device)
+    matrix = embed(embedder.to(on), table, device=on, progress=progress).matrix
     threshold = choose_threshold(
         count_pairs(matrix, table.labels), target=target, wanted=wanted, images=len(table), data=table.name
     )
@@ -63,8 +71,11 @@ def calibrate(
     except ArgumentError:
         figures = None
     done = Calibration(threshold, figures)
-    content = {"fingerprint": fingerprint(embedder.cpu()), **done.to_dict()}
-    write_json(Path(run) / THRESHOLD, content)
+    write_json(Path(run) / THRESHOLD, {"fingerprint": own, **done.to_dict()})
+    for folder in indexes:
+        with ImageIndex.open(folder, writable=True) as index:
+            _check_model(folder, index.facts, run, own)
+            index.set_facts(threshold=done.to_dict())
     return done
 
 
@@ -80,17 +91,8 @@ def stored_threshold(run: str | Path, own: str) -> dict[str, Any] | None:
     return content if content.pop("fingerprint", None) == own else None
 
 
-def store_in_index(folder: str | Path, run: str | Path) -> None:
-    """Copies a run's threshold into an index.
-
-    Raises:
-        FileError: no index, or another process is changing it.
-        ArgumentError: the index holds vectors of another model, or the run has no threshold.
-    """
-    with ImageIndex.open(folder, writable=True) as index:
-        threshold = stored_threshold(run, index.facts.fingerprint)
-        if threshold is None:
-            raise ArgumentError(
-                f"index '{folder}' holds vectors of another model than '{run}'; build it with this one"
-            )
-        index.set_facts(threshold=threshold)
+def _check_model(folder: str | Path, facts: IndexFacts, run: str | Path, own: str) -> None:
+    if facts.fingerprint != own:
+        raise ArgumentError(
+            f"index '{folder}' holds vectors of another model than '{run}'; build it with this one"
+        )

@@ -8,72 +8,20 @@ the label and columns of the user's table. Identical files share an item. Reader
 
 import contextlib
 import os
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lookalike.errors import FileError
-from lookalike.search.database import connect
+from lookalike.search.database import SCHEMA, connect, first_column, parts
 from lookalike.search.engines.base import Ints
-from lookalike.search.where import Column, Kind, Value, Where, parse_where
+from lookalike.search.files import IndexedFile, StoredFile, to_stored, to_text
+from lookalike.search.where import Column, Kind, Where, parse_where
 
 CATALOG = "catalog.sqlite"
-_BOX = re.compile(r"#box=(\d+,\d+,\d+,\d+)\Z")
-_AT_ONCE = 500  # parameters per statement; SQLite's own limit is 32,766
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE items (id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE);
-CREATE TABLE roots (id INTEGER PRIMARY KEY, path NOT NULL UNIQUE);
-CREATE TABLE files (
-    root INTEGER NOT NULL, path NOT NULL, item INTEGER NOT NULL, label TEXT NOT NULL,
-    size INTEGER NOT NULL, modified INTEGER NOT NULL, PRIMARY KEY (root, path)
-) WITHOUT ROWID;
-CREATE INDEX files_by_item ON files (item);
-CREATE TABLE columns (name TEXT PRIMARY KEY, field TEXT NOT NULL, kind TEXT NOT NULL) WITHOUT ROWID;
-INSERT INTO meta VALUES ('next_id', 1), ('version', 0);
-"""
-
-
-@dataclass(frozen=True)
-class IndexedFile:
-    """A file of the index, or a part of one: its path then ends in `#box=left,top,right,bottom`.
-
-    `size` (bytes) and `modified` (nanoseconds) tell whether it changed since; -1 where there is no file.
-    `values` are the columns of the user's table.
-    """
-
-    path: str
-    label: str = ""
-    size: int = -1
-    modified: int = -1
-    values: Mapping[str, Value | None] = field(default_factory=dict)
-
-
-def box_of(path: str) -> tuple[str, tuple[int, ...] | None]:
-    """The path of a file, and the box of the part that an indexed path means; None for the whole."""
-    match = _BOX.search(path)
-    if match is None:
-        return path, None
-    return path[: match.start()], tuple(int(number) for number in match[1].split(","))
-
-
-def with_box(path: str, box: Sequence[int] | None) -> str:
-    """The indexed path of a file's part; the inverse of `box_of`."""
-    return path if box is None else f"{path}#box={','.join(map(str, box))}"
-
-
-@dataclass(frozen=True)
-class StoredFile:
-    """An `IndexedFile` where it is stored: below which root folder, and as which item."""
-
-    root: Path
-    item: int
-    file: IndexedFile
 
 
 class Catalog:
@@ -89,7 +37,7 @@ class Catalog:
             (folder / f"{CATALOG}{suffix}").unlink(missing_ok=True)
         connection = connect(folder / CATALOG, "rwc")
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(_SCHEMA)
+        connection.executescript(SCHEMA)
         return cls(connection)
 
     @classmethod
@@ -144,7 +92,7 @@ class Catalog:
 
     def ids(self) -> Ints:
         """Every item that has a file, ascending."""
-        return _ints(self._db.execute("SELECT DISTINCT item FROM files ORDER BY item"))
+        return first_column(self._db.execute("SELECT DISTINCT item FROM files ORDER BY item"))
 
     def items_of_digests(self, digests: Sequence[str]) -> dict[str, int]:
         """The items that hold these contents."""
@@ -163,7 +111,7 @@ class Catalog:
     def delete_items_without_files(self) -> Ints:
         """Removes items that no file holds any more, and returns their ids."""
         without = "SELECT id FROM items WHERE NOT EXISTS (SELECT 1 FROM files WHERE item = items.id)"
-        gone = _ints(self._db.execute(without))
+        gone = first_column(self._db.execute(without))
         self._db.executemany("DELETE FROM items WHERE id = ?", ((item,) for item in gone.tolist()))
         return gone
 
@@ -172,21 +120,22 @@ class Catalog:
     def roots(self) -> dict[int, Path]:
         """The root folders by number."""
         return {
-            int(number): Path(_text(path)) for number, path in self._db.execute("SELECT id, path FROM roots")
+            int(number): Path(to_text(path))
+            for number, path in self._db.execute("SELECT id, path FROM roots")
         }
 
     def add_root(self, path: Path) -> int:
         """A new root folder's number."""
-        number = self._db.execute("INSERT INTO roots (path) VALUES (?)", (_stored(str(path)),)).lastrowid
+        number = self._db.execute("INSERT INTO roots (path) VALUES (?)", (to_stored(str(path)),)).lastrowid
         assert number is not None
         return number
 
     def move_root(self, root: int, path: Path, prefix: str = "") -> None:
         """Gives a root another folder; its files' paths get `prefix` in front."""
-        self._db.execute("UPDATE roots SET path = ? WHERE id = ?", (_stored(str(path)), root))
+        self._db.execute("UPDATE roots SET path = ? WHERE id = ?", (to_stored(str(path)), root))
         if prefix:
             rows = [
-                (_stored(prefix + _text(path)), path)
+                (to_stored(prefix + to_text(path)), path)
                 for (path,) in self._db.execute("SELECT path FROM files WHERE root = ?", (root,)).fetchall()
             ]
             self._db.executemany(
@@ -206,7 +155,7 @@ class Catalog:
         """What is known of these paths below a root."""
         rows = self._in(
             f"SELECT {self._file_fields()} FROM files WHERE root = ? AND path IN (?)",
-            [_stored(p) for p in paths],
+            [to_stored(p) for p in paths],
             root,
         )
         return {stored.file.path: stored for stored in self._stored_files(rows)}
@@ -215,7 +164,7 @@ class Catalog:
         """The files of each item (those that match `where`), in order of their paths."""
         condition = "" if where is None else f" AND {where.sql}"
         found: dict[int, list[StoredFile]] = {}
-        for part in _parts(items):
+        for part in parts(items):
             marks = ", ".join("?" * len(part))
             sql = f"SELECT {self._file_fields()} FROM files WHERE item IN ({marks}){condition} ORDER BY root, path"
             rows = self._db.execute(sql, [*part, *(where.parameters if where else ())])
@@ -226,7 +175,7 @@ class Catalog:
     def paths(self, root: int) -> Iterator[str]:
         """Every path below a root."""
         for (path,) in self._db.execute("SELECT path FROM files WHERE root = ?", (root,)).fetchall():
-            yield _text(path)
+            yield to_text(path)
 
     def sample_files(self, root: int, count: int) -> list[StoredFile]:
         """Some files of a root."""
@@ -244,12 +193,12 @@ class Catalog:
             (
                 (
                     root,
-                    _stored(f.path),
+                    to_stored(f.path),
                     item,
-                    _stored(f.label),
+                    to_stored(f.label),
                     f.size,
                     f.modified,
-                    *(_stored(v) if isinstance(v := f.values.get(name), str) else v for name in names),
+                    *(to_stored(v) if isinstance(v := f.values.get(name), str) else v for name in names),
                 )
                 for item, f in zip(items, files, strict=True)
             ),
@@ -258,7 +207,7 @@ class Catalog:
     def delete_files(self, root: int, paths: Iterable[str]) -> None:
         """Removes files; their items stay until `delete_items_without_files`."""
         self._db.executemany(
-            "DELETE FROM files WHERE root = ? AND path = ?", ((root, _stored(path)) for path in paths)
+            "DELETE FROM files WHERE root = ? AND path = ?", ((root, to_stored(path)) for path in paths)
         )
 
     # columns and filters
@@ -293,13 +242,7 @@ class Catalog:
     def matching(self, where: Where) -> Ints:
         """Ids of the items that have a file which matches, ascending."""
         sql = f"SELECT DISTINCT item FROM files WHERE {where.sql} ORDER BY item"
-        return _ints(self._db.execute(sql, where.parameters))
-
-    def labels(self) -> list[str]:
-        """Every label, sorted."""
-        return [
-            _text(label) for (label,) in self._db.execute("SELECT DISTINCT label FROM files ORDER BY label")
-        ]
+        return first_column(self._db.execute(sql, where.parameters))
 
     def page(self, where: Where | None, after: int, count: int) -> list[int]:
         """The next `count` items after id `after` that match."""
@@ -320,33 +263,13 @@ class Catalog:
         names, roots = list(self._columns()), self.roots()
         for root, path, item, label, size, modified, *values in rows:
             known = {name: value for name, value in zip(names, values, strict=True) if value is not None}
-            yield StoredFile(roots[root], item, IndexedFile(_text(path), _text(label), size, modified, known))
+            yield StoredFile(
+                roots[root], item, IndexedFile(to_text(path), to_text(label), size, modified, known)
+            )
 
     def _in(self, sql: str, values: Sequence[Any], *before: Any) -> Iterator[tuple[Any, ...]]:
         """The rows of `sql`, whose `(?)` stands for all of `values`, a part at a time."""
-        for part in _parts(values):
+        for part in parts(values):
             yield from self._db.execute(
                 sql.replace("(?)", f"({', '.join('?' * len(part))})"), [*before, *part]
             )
-
-
-def _parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(values), _AT_ONCE):
-        yield values[start : start + _AT_ONCE]
-
-
-def _ints(rows: Iterable[tuple[Any, ...]]) -> Ints:
-    return np.fromiter((row[0] for row in rows), np.int64)
-
-
-def _stored(path: str) -> str | bytes:
-    """A path or label as SQLite takes it: names that are not UTF-8 are kept as bytes."""
-    try:
-        path.encode("utf-8")
-    except UnicodeEncodeError:
-        return os.fsencode(path)
-    return path
-
-
-def _text(stored: str | bytes) -> str:
-    return stored if isinstance(stored, str) else os.fsdecode(stored)

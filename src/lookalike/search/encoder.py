@@ -3,6 +3,7 @@
 The preprocessing and the fused network are those of `embedding.embed`; a test holds their vectors equal.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,14 +12,15 @@ import torch
 from torch import Tensor
 
 from lookalike.data.image_io import PILImage
-from lookalike.data.transforms import EvalTransform, eval_transform
+from lookalike.data.transforms import EvalTransform
+from lookalike.export.runtime import load_onnx_network
 from lookalike.models.checkpoint import fingerprint, load_model
 from lookalike.models.embedder import Embedder
 from lookalike.models.fuse import fuse_for_inference
 from lookalike.search.engines import Floats
 from lookalike.utils.device import pick_device
 
-BATCH = 64
+BATCH, ONNX = 64, "onnx"
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,13 @@ class ImageEncoder:
     """A model in evaluation mode, ready to embed; `load` or `of` makes one.
 
     Attributes:
-        network: the fused network, on `device`.
+        network: the fused network, on `device`, or the same in onnxruntime.
         transform: from an image to the network's uint8 tensor.
         fingerprint, dim: of the model.
         class_names: that it was trained on.
     """
 
-    network: Embedder
+    network: Callable[[Tensor], Tensor]
     transform: EvalTransform
     fingerprint: str
     dim: int
@@ -53,14 +55,19 @@ class ImageEncoder:
     def of(
         cls, embedder: Embedder, device: str = "auto", *, class_names: tuple[str, ...] = ()
     ) -> "ImageEncoder":
-        """An encoder of a model in memory."""
-        place = pick_device(device)
+        """An encoder of a model in memory; on the device "onnx" onnxruntime runs it, on the CPU."""
+        if device == ONNX:
+            network: Callable[[Tensor], Tensor] = load_onnx_network(embedder)
+            target = torch.device("cpu")
+        else:
+            target = pick_device(device)
+            network = fuse_for_inference(embedder).to(target)
         return cls(
-            fuse_for_inference(embedder).to(place),
-            eval_transform(embedder.preprocessing),
+            network,
+            EvalTransform(embedder.preprocessing),
             fingerprint(embedder),
             embedder.embedding_dim,
-            place,
+            target,
             class_names,
         )
 

@@ -4,7 +4,7 @@ It is written in one step, and last of all when an index is made: a folder witho
 """
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +64,3 @@ def read_facts(folder: Path) -> IndexFacts:
     raise FileError(
         f"index '{folder}' has format {content.get('format')}, this version reads {FORMAT}; build it again"
     )
-
-
-def update_facts(folder: Path, **changes: Any) -> IndexFacts:
-    """Replaces some facts and returns all."""
-    facts = replace(read_facts(folder), **changes)
-    write_facts(folder, facts)
-    return facts

@@ -16,7 +16,9 @@ from lookalike.errors import ArgumentError, DataError
 from lookalike.search.build import MODEL
 from lookalike.search.encoder import ImageEncoder
 from lookalike.search.engines import Floats
-from lookalike.search.index import ImageIndex, Match
+from lookalike.search.index import ImageIndex
+from lookalike.search.matches import Match
+from lookalike.utils.validation import check_between
 
 
 def readable(path: str) -> str:
@@ -113,7 +115,9 @@ def search_vectors(
 ) -> tuple[QueryHits, ...]:
     """What an open index finds for query vectors of the model `fingerprint`; raises as `ImageIndex.search`."""
     threshold = options.threshold
-    if threshold is None and index.facts.threshold is not None:
+    if threshold is not None:
+        check_between("threshold", threshold, -1, 1)
+    elif index.facts.threshold is not None:
         threshold = float(index.facts.threshold["similarity"])
     if options.hide_unknown and threshold is None:
         raise ArgumentError(
@@ -185,6 +189,8 @@ def _for_files(
     tensors = []
     for number, image in enumerate(images):
         try:
+            if not Path(image).exists():
+                raise DataError(f"{image}: no such file")
             tensors.append(encoder.prepare(open_image(image)))
         except (DataError, OSError) as error:
             errors[number] = str(error)

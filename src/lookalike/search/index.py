@@ -15,8 +15,8 @@ no item knows are never shown, and the next writer removes them.
 import shutil
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,39 +25,13 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from lookalike.errors import ArgumentError, FileError
-from lookalike.search.catalog import Catalog, IndexedFile, StoredFile, box_of
-from lookalike.search.engines import ENGINES, Engine, EngineLocation, Floats, Ints
+from lookalike.search.catalog import Catalog
+from lookalike.search.engines import ENGINES, Engine, EngineLocation, Floats, chosen_engine
 from lookalike.search.facts import INDEX, IndexFacts, read_facts, write_facts
-from lookalike.search.where import Value, Where
+from lookalike.search.files import IndexedFile, StoredFile
+from lookalike.search.matches import Match, Selection, find_matches
 from lookalike.utils.io import remove_temporaries
-from lookalike.utils.validation import check_at_least, check_between, look_up, optional_import
-
-_WIDEN = 4
-
-
-@dataclass(frozen=True)
-class Match:
-    """An image of the index that is similar to a query.
-
-    Attributes:
-        id: of the image; stays the same when files are moved, and is never given to another.
-        path, root, label, values: of the first of its files (that matches the filter).
-        similarity: cosine, in [-1, 1].
-        copies: paths of its other files.
-    """
-
-    id: int
-    path: str
-    root: Path
-    label: str
-    similarity: float
-    values: Mapping[str, Value | None] = field(default_factory=dict)
-    copies: tuple[str, ...] = ()
-
-    @property
-    def file(self) -> Path:
-        """Where the image lay when it was indexed."""
-        return self.root / box_of(self.path)[0]
+from lookalike.utils.validation import check_at_least, check_between, look_up
 
 
 class ImageIndex:
@@ -95,17 +69,8 @@ class ImageIndex:
         """
         folder = Path(folder)
         check_at_least("dim", dim, 1)
-        entry = look_up(ENGINES, engine, "search engine")
-        if bool(entry.uri) != (uri is not None):
-            needs = (
-                f"needs --uri, such as {entry.uri}"
-                if entry.uri
-                else "keeps its vectors in the index folder: no --uri"
-            )
-            raise ArgumentError(f"search engine '{engine}' {needs}")
+        entry = chosen_engine(engine, uri)
         uri = stored_uri(uri)
-        if entry.package:
-            optional_import(entry.package, entry.extra)
         if folder.exists() and not folder.is_dir():
             raise FileError(f"'{folder}' is a file; name a folder for the index")
         folder.mkdir(parents=True, exist_ok=True)
@@ -265,56 +230,13 @@ class ImageIndex:
                 finite, or a filter that cannot be parsed.
         """
         check_at_least("k", k, 1)
+        check_between("min_similarity", min_similarity, -1, 1)
         if collapse is not None:
             check_between("collapse", collapse, -1, 1)
         units = self.units(queries, fingerprint)
-        absent = list(leave_out) if leave_out is not None else [None] * len(units)
         with self.turn:
-            condition = self.catalog.where(where)
-            allowed = None if condition is None else self.catalog.matching(condition)
-            wanted = k + any(item is not None for item in absent)
-            while True:
-                found = self.engine.search(units, wanted, allowed=allowed)
-                files = self.catalog.files_of(np.unique(found.ids).tolist(), condition)
-                lines = [
-                    self._shown(line, values, files, k, min_similarity, collapse, out)
-                    for line, values, out in zip(found.ids, found.similarities, absent, strict=True)
-                ]
-                exhausted = found.ids.shape[1] < wanted
-                if exhausted or all(done or len(line) == k for line, done in lines):
-                    break
-                wanted *= _WIDEN
-        return tuple(tuple(_match(files[item], value) for item, value in line) for line, _ in lines)
-
-    def _shown(
-        self,
-        ids: Ints,
-        similarities: Floats,
-        files: Mapping[int, list[StoredFile]],
-        k: int,
-        min_similarity: float,
-        collapse: float | None,
-        out: int | None,
-    ) -> tuple[list[tuple[int, float]], bool]:
-        """The ids and similarities of one query to be shown, and whether looking further would add none."""
-        ids = ids[similarities >= min_similarity]
-        complete = len(ids) < len(similarities)
-        pairs = [
-            (i, float(s)) for i, s in zip(ids.tolist(), similarities, strict=False) if i in files and i != out
-        ]
-        if collapse is None:
-            return pairs[:k], complete
-        shown: list[tuple[int, float]] = []
-        vectors = self.engine.vectors(np.array([i for i, _ in pairs], dtype=np.int64)) if pairs else None
-        kept: list[int] = []
-        for number, pair in enumerate(pairs):
-            assert vectors is not None
-            if not kept or float((vectors[kept] @ vectors[number]).max()) < collapse:
-                kept.append(number)
-                shown.append(pair)
-                if len(shown) == k:
-                    break
-        return shown, complete
+            selection = Selection(k, where, min_similarity, collapse)
+            return find_matches(self.catalog, self.engine, units, selection, leave_out)
 
     def units(self, embeddings: Floats, fingerprint: str, names: Sequence[str] = ()) -> Floats:
         """Vectors of unit length, after the checks that every vector passes on its way in."""
@@ -342,11 +264,6 @@ class ImageIndex:
         self.facts = replace(self.facts, **changes)  # type: ignore[arg-type]
         write_facts(self.folder, self.facts)
 
-    def where(self, text: str | None) -> Where | None:
-        """A parsed filter; raises as `search` does."""
-        with self.turn:
-            return self.catalog.where(text)
-
     def _reconcile(self) -> None:
         """Removes vectors that no item knows (a writer was killed), and items whose vectors are gone."""
         with self.catalog.transaction():
@@ -364,19 +281,6 @@ class ImageIndex:
 def stored_uri(uri: str | None) -> str | None:
     """A URI as the index keeps it: files by their absolute path, so that it can be opened from anywhere."""
     return uri if uri is None or "://" in uri else str(Path(uri).absolute())
-
-
-def _match(files: Sequence[StoredFile], similarity: float) -> Match:
-    first, *others = files
-    return Match(
-        first.item,
-        first.file.path,
-        first.root,
-        first.file.label,
-        similarity,
-        first.file.values,
-        tuple(other.file.path for other in others),
-    )
 
 
 def _location(folder: Path, facts: IndexFacts, *, writable: bool) -> EngineLocation:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lookalike.search.catalog import Catalog, box_of
+from lookalike.search.catalog import Catalog
+from lookalike.search.files import box_of
 
 _SAMPLE = 200
 _ENOUGH = 0.5

@@ -124,6 +124,15 @@ def count_pairs(embeddings_ND: Floats, labels_N: Ints, *, block: int = _BLOCK) -
     return PairCounts(same[present], (every - same)[present])
 
 
+def check_target(target: str, wanted: float) -> None:
+    """Refuses a target that is not of `TARGETS`, and a value outside 0..1."""
+    check_choice("target", target, TARGETS)
+    if not 0 < wanted < 1:
+        raise ArgumentError(
+            f"the wanted {target.replace('_', ' ')} is {wanted:g}; it must lie between 0 and 1, such as 0.95"
+        )
+
+
 def choose_threshold(
     counts: PairCounts,
     *,
@@ -139,9 +148,7 @@ def choose_threshold(
     Raises:
         ArgumentError: an unknown target, a value outside 0..1, or a precision that no threshold reaches.
     """
-    check_choice("target", target, TARGETS)
-    if not 0 < wanted < 1:
-        raise ArgumentError(f"the wanted {target} is {wanted}; it must lie between 0 and 1, such as 0.95")
+    check_target(target, wanted)
     same, different = counts.same.sum(axis=0), counts.different.sum(axis=0)
     at = _bin(same, different, target, wanted)
     if at is None:

@@ -1,10 +1,13 @@
 """Runs the server until it is stopped."""
 
+import errno
+import socket
 import sys
 from pathlib import Path
 
 import uvicorn
 
+from lookalike.errors import ArgumentError
 from lookalike.serve.app import create_app
 from lookalike.serve.settings import ServeSettings
 from lookalike.serve.store import Store
@@ -17,25 +20,45 @@ def serve(index: str | Path, settings: ServeSettings, *, device: str = "auto") -
 
     Raises:
         FileError: no index there.
-        ArgumentError: an address that other machines reach, without a token.
+        ArgumentError: an address that other machines reach, without a token, or one that cannot be listened on.
     """
     settings.check()
-    store = Store.open(index, device)
+    with listen(settings) as listener:
+        store = Store.open(index, device)
+        try:
+            print(address(settings, listener.getsockname()[1]), flush=True)
+            print("stop with Ctrl-C", file=sys.stderr)
+            config = uvicorn.Config(
+                create_app(store, settings),
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=10,
+            )
+            uvicorn.Server(config).run(sockets=[listener])
+        finally:
+            store.close()
+
+
+def listen(settings: ServeSettings) -> socket.socket:
+    """A socket that listens where the settings say, so that a port in use is reported before a model is loaded.
+
+    Raises:
+        ArgumentError: the address cannot be listened on.
+    """
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
-        app = create_app(store, settings)
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        query = "" if settings.token is None else f"?token={settings.token}"
-        print(f"http://{host}:{settings.port}/{query}", flush=True)
-        print("stop with Ctrl-C", file=sys.stderr)
-        uvicorn.run(
-            app,
-            host=settings.host,
-            port=settings.port,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=10,
-        )
-    finally:
-        store.close()
+        return socket.create_server((settings.host, settings.port), family=family)
+    except OSError as error:
+        reason = error.strerror if error.errno != errno.EADDRINUSE else "another program listens there"
+        raise ArgumentError(
+            f"cannot listen on {settings.host}, port {settings.port} ({reason}); give another --port or --host"
+        ) from error
+
+
+def address(settings: ServeSettings, port: int) -> str:
+    """What to open in a browser, with the token."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    query = "" if settings.token is None else f"?token={settings.token}"
+    return f"http://{host}:{port}/{query}"

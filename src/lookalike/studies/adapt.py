@@ -101,7 +101,7 @@ def _in_mode(experiment: Experiment, row: Row, mode: str) -> Experiment:
         **TrainSettings().model_dump(),
         "mode": mode,
         "metric": own.metric,
-        "proxy_start": own.proxy_start,
+        "compat": {"random_proxies": own.compat.random_proxies},
         "refit": own.refit,
         "proxy_lr": _proxy_rate(own, base, defaults),
     }

@@ -6,6 +6,7 @@ Tags in comments as in `recipes`.
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import (
     BatchSettings,
+    CompatSettings,
     DataSettings,
     LossSettings,
     ModelSettings,
@@ -42,7 +43,7 @@ def soft_triple(dataset: str) -> Recipe:
                     head_lr=1e-4,
                     proxy_lr=1e-2,
                     weight_decay=1e-4,
-                    eps=0.01,
+                    compat=CompatSettings(eps=0.01),
                     # on entering the 20th and 40th epoch [C]
                     schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(19, 39)),
                     batch_norm="frozen",

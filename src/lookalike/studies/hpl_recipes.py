@@ -1,7 +1,14 @@
 """How HPL's systems were trained: by its supplement's two protocols, since no code is public."""
 
 from lookalike.config.experiment import Experiment
-from lookalike.config.schema import BatchSettings, DataSettings, LossSettings, ModelSettings, TrainSettings
+from lookalike.config.schema import (
+    BatchSettings,
+    CompatSettings,
+    DataSettings,
+    LossSettings,
+    ModelSettings,
+    TrainSettings,
+)
 from lookalike.studies.recipes import BN_INCEPTION, PAPERS, RESNET50, network
 from lookalike.studies.study import Recipe, combined
 
@@ -30,7 +37,7 @@ def hpl(dataset: str, loss: LossSettings) -> Recipe:
                     head_lr=1e-4,
                     proxy_lr=1e-2,
                     weight_decay=1e-4,
-                    proxy_start="class_mean",
+                    compat=CompatSettings(random_proxies=False),
                 ),
             ),
         ),

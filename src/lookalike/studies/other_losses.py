@@ -3,6 +3,7 @@
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import (
     BatchSettings,
+    CompatSettings,
     DataSettings,
     LossSettings,
     ModelSettings,
@@ -41,7 +42,7 @@ def proxy_synthesis(loss: LossSettings, system: str) -> Recipe:
                     head_lr=1e-4,
                     proxy_lr=1e-2,
                     weight_decay=1e-4,
-                    eps=0.01,
+                    compat=CompatSettings(eps=0.01),
                     schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(49,)),
                     batch_norm="frozen",
                 ),
@@ -62,7 +63,7 @@ def _synthesis() -> Study:
     ):
         recipe = proxy_synthesis(loss, label)
         base = {"name": loss.name, "settings": loss.arguments}
-        synthetic = LossSettings(name="proxy_synthesis", base=base, mu=1.0, beta=0.4, keep_equal_pairs=True)
+        synthetic = LossSettings(name="proxy_synthesis", base=base, mu=1.0, beta=0.4)
         rows.append(Row(name=name, recipe=recipe, printed=table.row(label)))
         rows.append(
             Row(

@@ -30,7 +30,7 @@ PAPERS = Experiment(
         mode="finetune",
         warmup_epochs=0,
         metric="recall_at_1",
-        proxy_start="loss",
+        compat=CompatSettings(random_proxies=True),
         batch_norm="train",
         schedule=ScheduleSettings(name="constant"),
         precision="32-true",
@@ -141,15 +141,14 @@ def proxynca_pp(dataset: str) -> Recipe:
                     epochs=epochs,
                     patience=epochs,
                     warmup_epochs=5,  # [C]
-                    compat=CompatSettings(warmup_resets_optimizer=True),  # [C]
+                    compat=CompatSettings(eps=1.0, warmup_resets_optimizer=True),  # [C]
                     optimizer="adam",
                     lr=lr,
                     head_lr=lr,
                     proxy_lr=fast,
                     weight_decay=0.0,
-                    eps=1.0,  # [C]
                     clip_value=10.0,  # [C], of the model only there
-                    schedule=ScheduleSettings(name="plateau", gamma=0.1, patience=4, metric="recall_at_1"),
+                    schedule=ScheduleSettings(name="plateau", gamma=0.1, patience=4),
                 ),
             ),
         ),
@@ -210,13 +209,13 @@ def proxy_gml(dataset: str) -> Recipe:
                     epochs=50,
                     patience=50,
                     warmup_epochs=1,
-                    compat=CompatSettings(warmup_first=2),  # [C], where it was meant to be the first
+                    # [C], where the warm-up was meant to be the first epoch
+                    compat=CompatSettings(eps=0.01, warmup_first=2),
                     optimizer="adam",
                     lr=1e-4,
                     head_lr=1e-4,
                     proxy_lr=0.3 if sop else 3e-2,
                     weight_decay=1e-4,
-                    eps=0.01,
                     # at 20 and 40 [S]; in the code on entering the 20th and 40th epoch [C]
                     schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(19, 39)),
                     batch_norm="train" if sop else "frozen",

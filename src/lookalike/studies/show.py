@@ -63,7 +63,7 @@ def recipe_lines(recipe: Recipe) -> list[str]:
         f"to {data.crop_scale[1]:g} of the area",
         f"loss: {loss.name}{arguments}",
         f"optimizer: {train.optimizer}, learning rates {_rate(train.lr)} backbone, {_rate(train.head_lr)} head, "
-        f"{_rate(train.proxy_lr)} proxies; weight decay {train.weight_decay:g}, eps {train.eps:g}"
+        f"{_rate(train.proxy_lr)} proxies; weight decay {train.weight_decay:g}, eps {train.compat.eps:g}"
         + ("" if train.clip_value is None else f", gradients clipped to {train.clip_value:g}"),
         f"batches: {batches}; {train.epochs} epochs, of them {train.warmup_epochs or 0} warm-up; "
         f"schedule {train.schedule.name}"

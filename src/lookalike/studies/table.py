@@ -98,8 +98,8 @@ class Table:
             ]
             signs = [
                 (math.copysign(1, one_value - other_value), one, other)
-                for place, (one_line, one, one_value) in enumerate(known)
-                for other_line, other, other_value in known[place + 1 :]
+                for number, (one_line, one, one_value) in enumerate(known)
+                for other_line, other, other_value in known[number + 1 :]
                 if one_line.row.dataset == other_line.row.dataset and one_value != other_value
             ]
             if signs and metric not in COSTS:

@@ -1,9 +1,8 @@
 """A time budget: from measured seconds per image and the number of images to settings that fit into the minutes.
 
 Settings form a ladder from quick to good: nothing trained, then small images for few epochs, then larger ones, then
-more epochs. The plan is the last rung whose estimate fits. That larger images are better is measured on photos, that
-more than six epochs are on drawn characters only (docs/explanation/what_was_tried.md). Everything here is
-arithmetic; `costs` measures.
+more epochs. The plan is the last rung whose estimate fits. That larger images and more epochs are better is measured
+(docs/explanation/what_was_tried.md). Everything here is arithmetic; `costs` measures.
 """
 
 from collections.abc import Sequence
@@ -99,11 +98,12 @@ def ladder(mode: Mode, *, backbone_size: int, short_side: int, patch: int = 1) -
     few, usual, many = EPOCHS[mode]
     trained = [Rung(mode, size, few) for size in sizes[:-1]]
     trained += [Rung(mode, size, usual) for size in sizes[-2:]]
-    return untrained + trained + [Rung(mode, sizes[-1], epochs) for epochs in many]
+    trained += [Rung(mode, sizes[-1], epochs) for epochs in many]
+    return untrained + list(dict.fromkeys(trained))
 
 
 EPOCHS: dict[Mode, tuple[int, int, tuple[int, ...]]] = {
-    "partial": (4, 6, (10, 16)),
+    "partial": (4, 4, (6, 8, 12, 16)),
     "finetune": (4, 8, (12, 20)),
 }
 """Epochs of small images, of large ones, and of the last rungs; fewer than four leave the loss far from its end."""

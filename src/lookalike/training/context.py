@@ -51,6 +51,7 @@ class RunContext:
     Attributes:
         experiment: resolved, without a None that matters.
         start_from: the run directory whose model training starts from.
+        log_to: loggers of each step, of `step_log.LOGGERS`.
     """
 
     experiment: Experiment
@@ -60,6 +61,7 @@ class RunContext:
     progress: Progress
     start_from: Path | None = None
     clock: PhaseClock = field(default_factory=PhaseClock)
+    log_to: tuple[str, ...] = ()
 
     @property
     def mode(self) -> Mode:

@@ -15,7 +15,7 @@ from lookalike.config.experiment import Experiment
 from lookalike.config.schema import Mode
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.data.transforms import eval_transform
+from lookalike.data.transforms import EvalTransform
 from lookalike.models.batch_norm import freeze_batch_norm
 from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.models.fuse import fuse_for_inference
@@ -77,7 +77,7 @@ def _backward(part: TrainablePart, inputs: Tensor) -> None:
 
 def _decoding(embedder: Embedder, table: LabeledImages) -> float:
     """Of images spread over the table, the middle one: one large photo among thumbnails decides nothing."""
-    dataset = ImageDataset(table, eval_transform(embedder.preprocessing))
+    dataset = ImageDataset(table, EvalTransform(embedder.preprocessing))
     seconds = []
     for row in np.linspace(0, len(table) - 1, num=min(len(table), IMAGES)).astype(int):
         began = time.perf_counter()

@@ -1,13 +1,14 @@
-"""What a run was trained on, and whether data that it is continued with fits.
+"""What a run was trained on, and whether data that it is resumed with fits.
 
-A run is continued with the training and validation images that it began with, or fewer of them, in the same
+A run is resumed with the training and validation images that it began with, or fewer of them, in the same
 classes. Test images may change, since nothing has seen them. What is refused is an image that may have been trained
 on and would now be tested on.
 """
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from lookalike.data.registry import BUILT_IN
 from lookalike.data.splits import Split
 from lookalike.errors import FileError
 from lookalike.training.run_dir import RunDir
+from lookalike.utils.hashing import hash_text
 from lookalike.utils.io import os_errors, write_atomically
 
 IMAGES = "images.npy"
@@ -26,7 +28,12 @@ IMAGES = "images.npy"
 
 
 def data_facts(
-    data: LabeledImages | str | Path, table: LabeledImages, split: Split, start_from: Path | None
+    data: LabeledImages | str | Path,
+    table: LabeledImages,
+    split: Split,
+    start_from: Path | None,
+    *,
+    test_on_trained: bool = False,
 ) -> dict[str, Any]:
     """The content of data.json."""
     parts = {"train": split.train, "validation": split.validation, "test": split.test}
@@ -38,6 +45,7 @@ def data_facts(
         "split_source": split.source,
         "classes_digest": _classes_digest(split),
         "start_from": None if start_from is None else str(start_from),
+        "test_on_trained": test_on_trained,
         "classes": {name: part.num_classes for name, part in parts.items()},
         "images": {name: len(part) for name, part in parts.items()},
     }
@@ -50,11 +58,8 @@ def save_image_hashes(run_dir: RunDir, split: Split) -> None:
         write_atomically(file, lambda temporary: _save(temporary, _hashes(split.trainval.paths)))
 
 
-def check_same_data(run_dir: RunDir, facts: dict[str, Any], split: Split, purpose: str) -> list[str]:
+def check_same_data(run_dir: RunDir, facts: dict[str, Any], split: Split) -> list[str]:
     """Refuses data whose test images may have been trained on; returns what else changed, in words.
-
-    Args:
-        purpose: "resume" or "start_from", for the message.
 
     Raises:
         FileError: other classes, or other training and validation images than in the run.
@@ -63,7 +68,7 @@ def check_same_data(run_dir: RunDir, facts: dict[str, Any], split: Split, purpos
     if earlier["split_digest"] == facts["split_digest"] and earlier["digest"] == facts["digest"]:
         return []
     known = _known_hashes(run_dir)
-    start = f"{purpose}: the run '{run_dir.path}' was trained on other data ({earlier['name']})"
+    start = f"resume: the run '{run_dir.path}' was trained on other data ({earlier['name']})"
     remedy = "continuing could mix training and test classes; use its data, seed and fractions, or train from scratch"
     if known is None or earlier["classes_digest"] != facts["classes_digest"]:
         raise FileError(f"{start}: its training and validation classes differ from these; {remedy}")
@@ -80,6 +85,14 @@ def check_same_data(run_dir: RunDir, facts: dict[str, Any], split: Split, purpos
     return changed or ["test images changed"]
 
 
+def trained_images(run_dir: RunDir, source: str, paths: Sequence[str]) -> tuple[str, ...]:
+    """Those of `paths` that the run trained on or chose by; none where its data lies elsewhere than at `source`."""
+    known = _known_hashes(run_dir)
+    if known is None or run_dir.read_json("data.json")["source"] != source:
+        return ()
+    return tuple(compress(paths, np.isin(_hashes(paths), known).tolist()))
+
+
 def _source(data: LabeledImages | str | Path) -> str:
     """Where the data can be read again: an absolute path, or a name such as glyphs."""
     if isinstance(data, LabeledImages):
@@ -89,11 +102,8 @@ def _source(data: LabeledImages | str | Path) -> str:
 
 
 def _classes_digest(split: Split) -> str:
-    digest = hashlib.sha256()
-    for part in (split.train, split.validation):
-        digest.update(f"{part.num_classes};".encode())
-        digest.update("\0".join(part.class_names).encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
+    parts = (split.train, split.validation)
+    return hash_text("".join(f"{part.num_classes};" + "\0".join(part.class_names) for part in parts)).hex()
 
 
 def _hashes(paths: Iterable[str]) -> NDArray[np.uint64]:

@@ -18,6 +18,7 @@ from lookalike.errors import DataError
 from lookalike.evaluation import RetrievalResult, evaluate
 from lookalike.models.checkpoint import load_model
 from lookalike.training.run_dir import RunDir
+from lookalike.training.start_from import own_split
 from lookalike.utils.device import pick_device
 from lookalike.utils.progress import Progress
 
@@ -58,9 +59,9 @@ def evaluate_run(
         DataError: the run's own data is not where it was.
     """
     embedder, config = load_model(folder.path)
-    facts, experiment = folder.read_json("data.json"), folder.experiment()
+    facts = folder.read_json("data.json")
     if data is None:
-        table = load_images(_own_data(facts), **reading(experiment.data), progress=progress)
+        table = load_images(_own_data(facts), **reading(folder.experiment().data), progress=progress)
     else:
         table = load_images(
             data,
@@ -70,18 +71,12 @@ def evaluate_run(
             on_bad_file=on_bad_file,
             progress=progress,
         )
-    own = table.digest() == facts["digest"]
-    if data is None and not own:
+    split = own_split(folder, table)
+    if data is None and split is None:
         raise DataError(
             f"the data at '{facts['source']}' changed since the run '{folder.path}'; name the data to use"
         )
-    if own:
-        split = experiment.split(table)
-        if split.digest() != facts["split_digest"]:
-            raise DataError(
-                f"the run '{folder.path}' was split in another way, by a protocol ({facts['split_source']}); "
-                "its numbers are in its result.json, and another split might test on what it was trained on"
-            )
+    if split is not None:
         part = split.test
         where = f"measured on the run's own {part.num_classes} test classes"
     elif "test" in table.splits():
@@ -92,8 +87,8 @@ def evaluate_run(
         where = f"measured on all {part.num_classes} classes of {table.name}"
     known = set(part.class_names) & set(config["class_names"])
     trained = f"; {len(known)} of them have names that training also had" if known else ""
-    place = pick_device(device)
-    embeddings = embed(embedder.to(place), part, device=place, progress=progress)
+    target = pick_device(device)
+    embeddings = embed(embedder.to(target), part, device=target, progress=progress)
     result = score(part, embeddings.matrix, **options)
     return replace(result, notes=(where + trained, *result.notes))
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.data.transforms import TrainTransform, eval_transform
+from lookalike.data.transforms import EvalTransform, TrainTransform
 from lookalike.embedding import map_images
 from lookalike.training.context import RunContext
 from lookalike.training.trainable import FrozenPart
@@ -162,7 +162,7 @@ class FeatureCache:
     def _from_images(self, views: list[int]) -> Iterator[Sequence[NDArray[Any]]]:
         """One pass over the images: the image, its flip, or both, or one random crop."""
         run, flips = self.part.for_inference(), [self._is_flipped(view) for view in views]
-        dataset = ImageDataset(self.table, eval_transform(self.transform.preprocessing))
+        dataset = ImageDataset(self.table, EvalTransform(self.transform.preprocessing))
         if self._is_cropped(views[0]):
             dataset = ImageDataset(self.table, self.transform, seed=self.context.experiment.seed)
             dataset.set_epoch(views[0])

@@ -12,7 +12,7 @@ The chosen model is never worse on validation than the start.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,17 @@ from lookalike.training.planning import plan_experiment
 from lookalike.training.run_dir import RunDir
 from lookalike.training.selection import refit, select
 from lookalike.training.setup import build_network, launch, resolve_experiment, save_best_model
+from lookalike.training.start_from import (
+    SeenClasses,
+    SeenTest,
+    check_unseen,
+    describe_start,
+    save_seen,
+    seen_before,
+    seen_by,
+    split_after,
+)
+from lookalike.training.step_log import check_loggers
 from lookalike.training.summary import build_result, describe_plan, describe_result
 from lookalike.training.trainable import TrainablePart
 from lookalike.utils.device import pick_device
@@ -61,6 +72,7 @@ def fit(
     experiment: Experiment | None = None,
     *,
     start_from: Path | str | None = None,
+    test_on_trained: bool = False,
     resume: bool = False,
     overwrite: bool = False,
     split: Split | None = None,
@@ -68,6 +80,7 @@ def fit(
     device: str = "auto",
     devices: int = 1,
     minutes: float | None = None,
+    log_to: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> FitResult:
     """Trains on `data`, measures, and leaves a run directory.
@@ -76,7 +89,9 @@ def fit(
         data: a table, or what `read` takes: a folder, a table file, an archive, a name.
         out: the run directory; new, or with `overwrite` an earlier run's, or with `resume` an interrupted one's.
         experiment: the settings; not with `resume`, which keeps the run's own.
-        start_from: another run directory, whose model training starts from.
+        start_from: another run directory, whose model and proxies training starts from. Classes that it has seen
+            are not held out for the test.
+        test_on_trained: accept test classes that the run of `start_from` has seen; the result marks them.
         split: which classes train, validate and test; None: `Experiment.split` of the data. Where the validation
             images are test images, the result says that the test was used to select.
         score_test: False leaves the test classes alone, as a search over settings must.
@@ -85,17 +100,21 @@ def fit(
             one process. Under `torchrun` its processes are used.
         minutes: about how long the run may take on this machine; mode, input size and epochs that the experiment
             leaves open are planned from a measurement of a few seconds. None: the defaults.
+        log_to: where the numbers of each step go, besides the run directory: "csv", "tensorboard", "wandb".
 
     Raises:
         FileError: `out` cannot be used, or `data` is not the run's data.
         DataError: the data cannot be split, or holds an image that cannot be read.
         ArgumentError: a setting that cannot be used here.
+        MissingExtraError: the package of a logger is not installed.
         TrainingError: the loss is not finite.
     """
+    check_loggers(log_to)
     run_dir, progress = RunDir(out), progress or Progress()
     if resume:
         experiment = run_dir.experiment()
-        start_from = run_dir.read_json("data.json")["start_from"]
+        earlier = run_dir.read_json("data.json")
+        start_from, test_on_trained = earlier["start_from"], earlier.get("test_on_trained", False)
     else:
         run_dir.check_free(overwrite=overwrite)
     start_from = Path(start_from).resolve() if start_from else None
@@ -105,9 +124,13 @@ def fit(
         experiment = experiment.with_network_of(RunDir(start_from).experiment())
 
     table = load_images(data, **reading(experiment.data), progress=progress)
-    split = split or experiment.split(table)
+    before = seen_before(run_dir) if resume else seen_by(RunDir(start_from)) if start_from else SeenClasses()
+    split = split or split_after(experiment, table, before, test_on_trained=test_on_trained)
+    facts = data_facts(data, table, split, start_from, test_on_trained=test_on_trained)
+    seen = SeenTest()
+    if start_from:
+        seen = check_unseen(start_from, facts["source"], split, before, test_on_trained=test_on_trained)
     copies = find_test_copies(split) if score_test else {}
-    facts = data_facts(data, table, split, start_from)
     if minutes is not None:
         if resume or devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ:
             raise ArgumentError("minutes plan a new run in one process; drop them, or resume and devices")
@@ -119,21 +142,28 @@ def fit(
     fabric = launch(accelerator, devices, experiment.train.precision)
     if Processes.all().rank > 0:
         progress = Progress()  # only the main process reports
-    context = RunContext(experiment, split, run_dir, fabric, progress, start_from)
+    context = RunContext(experiment, split, run_dir, fabric, progress, start_from, log_to=tuple(log_to))
     warnings = check_run(context)
     network = build_network(context)
     with run_dir.locked() if context.is_main_process else nullcontext():
         if context.is_main_process:
-            _open_run(context, facts, resume=resume, overwrite=overwrite)
+            _open_run(context, facts, before, resume=resume, overwrite=overwrite)
         context.processes.barrier(patient=True)
         progress.say("\n".join([describe_plan(context), *warnings]))
+        if start_from:
+            progress.say(describe_start(start_from, split, before, seen))
         if copies:
             progress.say(describe_copies(copies))
-        return _run(context, network, copies, score_test=score_test)
+        return _run(context, network, copies, seen, score_test=score_test)
 
 
 def _run(
-    context: RunContext, network: TrainablePart, copies: Mapping[str, str], *, score_test: bool
+    context: RunContext,
+    network: TrainablePart,
+    copies: Mapping[str, str],
+    seen: SeenTest,
+    *,
+    score_test: bool,
 ) -> FitResult:
     """Trains, selects, refits, tests and saves."""
     cache = None if context.mode == "finetune" else build_cache(context, network, context.split.trainval)
@@ -157,32 +187,39 @@ def _run(
     if context.is_main_process:
         after.save(context.run_dir.path / "test_queries")
     if copies:
-        result |= {"test_copies": _score_without(context.split.test, copies, vectors[1])}
+        without = _score_without(context.split.test, copies, vectors[1])
+        result |= {"test_copies": {"images": len(copies), "copy_of": dict(copies), "test_without": without}}
+    if seen.classes or seen.images:
+        paths = seen.paths(context.split.test)
+        without = _score_without(context.split.test, paths, vectors[1])
+        result |= {
+            "test_trained_on": {"classes": seen.classes, "images": len(paths), "test_without": without}
+        }
     _save(context, network, result)
     return FitResult(result, context.split.test, *vectors)
 
 
 def _score_without(
-    test: LabeledImages, copies: Mapping[str, str], matrix: NDArray[np.float32]
-) -> dict[str, Any]:
-    """How many test images training also has, and the scores of the chosen model without them."""
-    kept = np.array([path not in copies for path in test.paths])
+    test: LabeledImages, paths: Collection[str], matrix: NDArray[np.float32]
+) -> dict[str, Any] | None:
+    """The scores of the chosen model without the test images at `paths`; None where nothing can be found."""
+    kept = np.array([path not in paths for path in test.paths])
     rest = test.rows(kept)
-    scores = score(rest, matrix[kept]).to_dict() if rest.class_counts().max(initial=0) > 1 else None
-    return {"images": len(copies), "copy_of": dict(copies), "test_without": scores}
+    return score(rest, matrix[kept]).to_dict() if rest.class_counts().max(initial=0) > 1 else None
 
 
-def _open_run(context: RunContext, facts: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
+def _open_run(
+    context: RunContext, facts: dict[str, Any], before: SeenClasses, *, resume: bool, overwrite: bool
+) -> None:
     """Makes the run directory, or checks that the data is the run's."""
     run_dir = context.run_dir
-    if context.start_from is not None:
-        check_same_data(RunDir(context.start_from), facts, context.split, "start_from")
     if not resume:
         run_dir.check_free(overwrite=overwrite)
         run_dir.create(context.experiment, facts, environment(str(context.fabric.device)))
         save_image_hashes(run_dir, context.split)
+        save_seen(run_dir, context.split, before, refit=context.experiment.train.refit)
         return
-    for change in check_same_data(run_dir, facts, context.split, "resume"):
+    for change in check_same_data(run_dir, facts, context.split):
         context.progress.say(f"the data changed since the run began: {change}")
     run_dir.write_json("data.json", facts)
     if (run_dir.path / "training_state" / "seconds.json").exists():

@@ -9,6 +9,7 @@ from lookalike.data.read import read
 from lookalike.errors import DataError
 from lookalike.models.checkpoint import load_model
 from lookalike.training.run_dir import RunDir
+from lookalike.training.start_from import own_split
 
 PARTS = ("auto", "validation", "test")
 
@@ -27,14 +28,9 @@ def held_out_images(folder: RunDir, data: str, *, part: str = "auto") -> tuple[L
         DataError: no class of `data` is new to the model, or `part` was trained on.
     """
     _, config = load_model(folder.path)
-    facts, experiment = folder.read_json("data.json"), folder.experiment()
     table = read(data)
-    if table.digest() == facts["digest"]:
-        split = experiment.split(table)
-        if split.digest() != facts["split_digest"]:
-            raise DataError(
-                f"the run '{folder.path}' was split by a protocol ({facts['split_source']}); give other data"
-            )
+    split = own_split(folder, table)
+    if split is not None:
         refitted = folder.read_json("result.json")["selected"]["refit"]
         if part == "validation" and refitted:
             raise DataError(

@@ -11,7 +11,7 @@ from torch import Tensor
 from lookalike.data.dataloader import ImageLoader, decoding_workers, embedding_workers
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.data.transforms import TrainTransform, eval_transform
+from lookalike.data.transforms import EvalTransform, TrainTransform
 from lookalike.models.views import image_views
 from lookalike.training.context import RunContext
 from lookalike.training.feature_cache import FeatureCache
@@ -155,7 +155,7 @@ class ImageInputs:
         self.table, self.block = table, block
         self.labels = torch.from_numpy(table.labels.copy())
         self._augmented = ImageDataset(table, transform, seed=seed)
-        plain = ImageDataset(table, eval_transform(transform.preprocessing))
+        plain = ImageDataset(table, EvalTransform(transform.preprocessing))
         self._batches = ImageLoader(self._augmented, decoding_workers(workers))
         self._plain = ImageLoader(plain, embedding_workers(workers, device))
 
@@ -217,6 +217,5 @@ def build_train_transform(context: RunContext, trainable: TrainablePart) -> Trai
     return TrainTransform(
         trainable.embedder.preprocessing,
         scale=data.crop_scale,
-        ratio=data.crop_ratio,
         flip=0.5 if data.flip else 0.0,
     )

@@ -26,6 +26,7 @@ from lookalike.optim.schedules import lr_factor
 from lookalike.training.failures import StepInfo, training_errors
 from lookalike.training.inputs import Batches, Inputs
 from lookalike.training.state import TrainingState, clone_state
+from lookalike.training.step_log import StepLog
 from lookalike.training.trainable import TrainablePart
 from lookalike.utils.distributed import Processes, average_buffers, global_batch
 from lookalike.utils.progress import Phase, Progress
@@ -46,6 +47,7 @@ def train(
     state: TrainingState | None = None,
     on_epoch: Callable[[TrainingState], None] = lambda state: None,
     progress: Progress | None = None,
+    log: StepLog | None = None,
 ) -> TrainingState:
     """Trains the network's part and the loss's proxies in place; ends with the weights of the best epoch.
 
@@ -54,6 +56,7 @@ def train(
             start. None trains for `settings.epochs` and keeps the last epoch.
         state: an earlier state to continue from.
         on_epoch: called with the state after each epoch, 0 included, to save and to log.
+        log: takes the numbers of each step.
 
     Raises:
         TrainingError: embeddings or the loss are not finite, or memory does not suffice; the message names
@@ -61,7 +64,7 @@ def train(
     """
     progress, epochs = progress or Progress(), settings.epochs or 0
     optimizers = build_optimizers(settings, trainable, loss, fabric)
-    learner = Learner(trainable, loss, optimizers, settings, fabric)
+    learner = Learner(trainable, loss, optimizers, settings, fabric, log or StepLog())
     if state is None:
         state = TrainingState()
         start = {"epoch": 0, "loss": None, "lr_factor": 1.0, "seconds": 0.0}
@@ -71,7 +74,7 @@ def train(
         learner.load(state)
     while state.epoch < epochs and not _is_over(state, settings):
         epoch, began = state.epoch + 1, time.monotonic()
-        watched = state.values(settings.schedule.metric) if settings.schedule.name == "plateau" else []
+        watched = state.values(settings.metric) if settings.schedule.name == "plateau" else []
         rate = partial(lr_factor, settings.schedule, epoch=epoch, epochs=epochs, metrics=watched)
         batches.set_epoch(epoch)
         inputs.prepare(epoch)
@@ -114,6 +117,7 @@ class Learner:
     optimizers: Optimizers
     settings: TrainSettings
     fabric: Fabric
+    log: StepLog
 
     def begin_epoch(self, epoch: int) -> None:
         """Sets train mode; batch norm as set, and the backbone frozen during warm-up."""
@@ -160,6 +164,7 @@ class Learner:
                 if parameter.grad is not None:
                     processes.sum_(parameter.grad)
         self.optimizers.reset_state(self.loss.pop_reset_parameters())
+        self.log.measure_gradients(self.optimizers, self.fabric)
         self.optimizers.step(self.settings)
 
     def end_epoch(self) -> None:
@@ -187,6 +192,7 @@ def _train_epoch(
 ) -> tuple[float, int]:
     """Goes through the batches; returns the mean loss and the number of batches."""
     rows, every, total = [list(batch) for batch in batches], learner.settings.accumulate, 0.0
+    learner.log.begin_epoch()
     for step, (batch, labels) in enumerate(inputs.batches(rows), start=1):
         group_end = min(-(-step // every) * every, len(rows))
         accumulated = group_end - (step - 1) // every * every
@@ -199,6 +205,8 @@ def _train_epoch(
                 raise NotFiniteError("the loss is not finite")
             if step == group_end:
                 learner.step()
+                images = sum(map(len, rows[step - accumulated : step])) * Processes.all().size
+                learner.log.end_step(learner.optimizers, value, images, device=learner.fabric.device)
         total += value
         phase.note(f"loss {total / step:.3f}")
         phase.advance()
@@ -216,6 +224,7 @@ def _end_epoch(
     state.epoch = record["epoch"]
     state.history.append({**record, "validation": validation})
     learner.save(state)
+    learner.log.end_epoch(state.history[-1])
     metric = learner.settings.metric
     if evaluate is None or validation[metric] > state.best_metric:
         state.best_epoch, state.best_model = state.epoch, state.model

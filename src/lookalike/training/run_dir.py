@@ -4,13 +4,16 @@ RUN/
     model.safetensors, config.json   the network, its preprocessing, class names (models.checkpoint)
     experiment.yaml                  every setting, complete
     data.json                        what was trained on: source, digests, counts
+    classes.json                     classes that the model has seen, in this run and those before it
     environment.json                 versions, device, command
     log.jsonl                        one JSON object per epoch
-    training_state/                  select.* and refit.*: proxies, optimizer, history, to resume
+    training_state/                  select.* and refit.*: weights, optimizer, history, to resume; proxies.*
     result.json                      start, validation, test; what selected; seconds; counts
     test_queries.json, .npz          results per test query and class, for `lookalike compare`
     report.html                      human-readable report
+    similarities.json                histograms of the similarities of test pairs, as in the report
     tree.json                        with a hierarchical loss: which classes were grouped
+    logs/                            with --log-to: the numbers of each step, per stage
     .lock                            held by the process that trains
 """
 
@@ -31,14 +34,15 @@ MODEL_FILES = ("model.safetensors", "config.json")
 RESULT_FILES = (
     "result.json",
     "report.html",
+    "similarities.json",
     "tree.json",
     "test_queries.json",
     "test_queries.npz",
     "log.jsonl",
 )
-FACTS = ("data.json", "environment.json")
-STATE, LOCK = "training_state", ".lock"
-OURS = {*MODEL_FILES, *RESULT_FILES, *FACTS, STATE, LOCK}
+FACTS = ("data.json", "classes.json", "environment.json")
+STATE, LOGS, LOCK = "training_state", "logs", ".lock"
+OURS = {*MODEL_FILES, *RESULT_FILES, *FACTS, STATE, LOGS, LOCK}
 """What a run that was ended before its first epoch may have left, besides temporary files."""
 STAGES = ("select", "refit")
 LOCK_SECONDS = 10
@@ -98,7 +102,8 @@ class RunDir:
         with os_errors("write the run directory", self.path, "name a folder that can be written"):
             for name in (*MODEL_FILES, *RESULT_FILES):
                 (self.path / name).unlink(missing_ok=True)
-            shutil.rmtree(self.path / STATE, ignore_errors=True)
+            for name in (STATE, LOGS):
+                shutil.rmtree(self.path / name, ignore_errors=True)
             write_json(self.path / "data.json", facts)
             write_json(self.path / "environment.json", environment)
             experiment.save(self.path / "experiment.yaml")  # from here on this is a run

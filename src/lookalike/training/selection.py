@@ -6,6 +6,9 @@ classes often cannot tell the two apart; `choose` says what happens then.
 
 import copy
 
+import torch
+from torch import Tensor
+
 from lookalike.errors import ArgumentError
 from lookalike.evaluation import Interval, paired_difference
 from lookalike.losses import HierarchicalProxyLoss
@@ -16,6 +19,7 @@ from lookalike.training.feature_cache import FeatureCache
 from lookalike.training.inputs import Inputs, build_inputs
 from lookalike.training.setup import embed_all, init_projection, init_projection_and_loss
 from lookalike.training.stage import Stage, Validation
+from lookalike.training.start_from import class_means, save_proxies
 from lookalike.training.summary import SelectionResult, choice_line
 from lookalike.training.trainable import TrainablePart
 from lookalike.training.views import ONE_ERROR, choose_views
@@ -56,21 +60,24 @@ def select(
     if isinstance(loss, HierarchicalProxyLoss) and context.is_main_process:
         context.run_dir.write_json("tree.json", loss.tree(split.train.class_names))
 
-    candidates, gain = {"start": state.history[0]["validation"]}, None
+    candidates, gain, means = {"start": state.history[0]["validation"]}, None, None
     if state.best_epoch > 0:
         candidates["trained"] = state.history[state.best_epoch]["validation"]
     if context.experiment.model.finish == "whitened":
         projection = copy.deepcopy(embedder.projection)
         plain, _ = validation.measure()
-        if finish(context, trainable, inputs):
+        means = finish(context, trainable, inputs)
+        if means is not None:
             finished, candidates["finished"] = validation.measure()
             columns = plain.per_query[settings.metric], finished.per_query[settings.metric]
             gain = paired_difference(settings.metric, *columns, plain.labels, confidence=ONE_ERROR).difference
     what = choose(candidates, settings.metric, gain)
     if what != "finished" and "finished" in candidates:
         embedder.projection = projection
+    elif means is not None:
+        save_proxies(context, split.train.class_names, means, per_class=1)
     context.progress.say(choice_line(what, state.best_epoch, candidates, settings.metric, gain))
-    recorded = drops(settings.schedule, epochs=state.epoch, metrics=state.values(settings.schedule.metric))
+    recorded = drops(settings.schedule, epochs=state.epoch, metrics=state.values(settings.metric))
     return start, SelectionResult(what, state.best_epoch, state.epoch, candidates, gain, tuple(recorded))
 
 
@@ -90,17 +97,26 @@ def refit(
     )
     Stage("refit", context, trainable, loss, inputs, settings, None).train()
     if choice.what == "finished":
-        finish(context, trainable, inputs)
+        means = finish(context, trainable, inputs)
+        if means is not None:
+            save_proxies(context, trainval.class_names, means, per_class=1)
     return start
 
 
-def finish(context: RunContext, trainable: TrainablePart, inputs: Inputs) -> bool:
-    """Replaces the projection by the closed form on the trained features; False where there is none, with a word."""
+def finish(context: RunContext, trainable: TrainablePart, inputs: Inputs) -> Tensor | None:
+    """Replaces the projection by the closed form on the trained features.
+
+    Returns:
+        The means (C, D) of the classes' unit embeddings, which stand for proxies; None where the closed form does not
+        exist, with a word.
+    """
     with context.clock.phase("finish"):
         pooled = embed_all(context, trainable, inputs, project=False)
         try:
             init_projection(context, trainable.embedder, "whitened", pooled, inputs.labels)
         except ArgumentError as error:
             context.progress.say(f"warning: model.finish=whitened is not possible here: {error}")
-            return False
-    return True
+            return None
+        with torch.inference_mode():
+            embeddings = trainable.embedder.project(pooled.to(context.fabric.device)).cpu()
+            return class_means(embeddings, inputs.labels, inputs.table.num_classes)

@@ -27,6 +27,7 @@ from lookalike.models.fuse import fuse_for_inference
 from lookalike.models.views import mean_over_views
 from lookalike.training.context import RunContext
 from lookalike.training.inputs import Batches, Inputs
+from lookalike.training.start_from import keep_proxies
 from lookalike.training.trainable import TrainablePart
 from lookalike.utils.distributed import PATIENCE, end_with_main_process, use_short_timeouts
 from lookalike.utils.validation import check_at_least, look_up
@@ -155,9 +156,7 @@ def init_projection(
     if form == "none":
         return
     if form == "whitened":
-        projection = whitening.whitened(
-            pooled_NF, labels_N, dim, shrinkage=context.experiment.model.shrinkage
-        )
+        projection = whitening.whitened(pooled_NF, labels_N, dim)
     elif form == "pca":
         projection = whitening.pca(pooled_NF, dim)
     elif form == "identity":
@@ -208,10 +207,12 @@ def init_projection_and_loss(
         coarse=inputs.table.coarse,
     )
     proxies = loss.proxy_loss
-    if proxies and "class_mean" in (experiment.train.proxy_start, proxies.proxy_init):
+    if proxies and not experiment.train.compat.random_proxies:
         with torch.no_grad():
             embeddings = embedder.project(pooled.to(context.fabric.device)).cpu()
         loss.initialize_proxies_at_class_means(embeddings, inputs.labels, generator)
+    if context.start_from is not None:
+        keep_proxies(context, inputs.table.class_names, loss)
     return loss.to(context.fabric.device)
 
 
@@ -240,7 +241,7 @@ def build_loss(
     wanted = arguments.get("parents")
     if isinstance(wanted, str):
         arguments["parents"] = _given_parents(wanted, coarse)
-    known: dict[str, Any] = {"generator": generator, "channels": channels}
+    known: dict[str, Any] = {"generator": generator, "channels": channels, "seed": experiment.seed}
     given = {name: value for name, value in known.items() if name in inspect.signature(kind).parameters}
     if experiment.train.shard_proxies:
         base = {"name": experiment.loss.name, "settings": arguments}

@@ -1,5 +1,6 @@
 """One training stage of a run, 'select' or 'refit': trains, and saves state, log and model after each epoch."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +14,11 @@ from lookalike.training.context import RunContext
 from lookalike.training.evaluate_run import score
 from lookalike.training.inputs import Inputs
 from lookalike.training.loop import train
+from lookalike.training.run_dir import LOGS
 from lookalike.training.setup import build_batch_sampler, embed_all, save_best_model
+from lookalike.training.start_from import save_loss_proxies
 from lookalike.training.state import TrainingState, load_state, save_state
+from lookalike.training.step_log import LogTarget, StepLog, open_step_log
 from lookalike.training.summary import epoch_line
 from lookalike.training.trainable import TrainablePart
 
@@ -80,9 +84,9 @@ class Stage:
 
     def train(self) -> TrainingState:
         """Trains, from the saved state if there is one; the network ends with the weights of the best epoch."""
-        context = self.context
-        with context.clock.phase(f"training ({self.name})"):
-            return train(
+        context, state = self.context, self._saved_state()
+        with context.clock.phase(f"training ({self.name})"), self._log(state) as log:
+            state = train(
                 self.trainable,
                 self.loss,
                 self.inputs,
@@ -91,10 +95,23 @@ class Stage:
                 fabric=context.fabric,
                 seed=context.experiment.seed,
                 evaluate=None if self.validation is None else self.validation.metrics,
-                state=self._saved_state(),
+                state=state,
                 on_epoch=self._save,
                 progress=context.progress,
+                log=log,
             )
+        if self.validation is None:
+            self._save_proxies()
+        return state
+
+    def _log(self, state: TrainingState | None) -> AbstractContextManager[StepLog]:
+        """The log of the steps, which the main process writes."""
+        context, name = self.context, f"{self.context.run_dir.path.name}-{self.name}"
+        done = 0 if state is None else sum(record.get("steps", 0) for record in state.history)
+        target = LogTarget(
+            context.run_dir.path / LOGS / self.name, name, context.experiment.model_dump(mode="json"), done
+        )
+        return open_step_log(context.log_to if context.is_main_process else (), target)
 
     def _save(self, state: TrainingState) -> None:
         """Writes what a resumed run needs, the log, and the model where this epoch is the best."""
@@ -105,9 +122,13 @@ class Stage:
             run_dir.write_log(self.name, state.history)
             if self.validation is not None and state.best_epoch == state.epoch:
                 save_best_model(context, self.trainable.embedder)
+                self._save_proxies()
         context.processes.barrier(patient=True)  # the main process may have written for a while
         if self.validation is not None:
             context.progress.say(epoch_line(state, self.settings.metric))
+
+    def _save_proxies(self) -> None:
+        save_loss_proxies(self.context, self.inputs.table.class_names, self.loss)
 
     def _saved_state(self) -> TrainingState | None:
         """The state of an interrupted run; its log is written again, in case the run was killed before that."""

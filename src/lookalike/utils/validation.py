@@ -5,9 +5,9 @@ Public functions check their input once; the code behind them trusts it.
 
 import difflib
 import importlib
-import importlib.util
 import math
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -141,10 +141,10 @@ def _check_finite(embeddings: Tensor) -> None:
         )
 
 
-def is_installed(module: str) -> bool:
-    """Whether a package can be imported; a folder that an uninstalled one has left with its caches is none."""
-    found = importlib.util.find_spec(module)
-    return found is not None and found.origin is not None
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported; the folder that an uninstalled one may have left behind cannot."""
+    spec = find_spec(package)
+    return spec is not None and spec.origin is not None
 
 
 def optional_import(module: str, extra: str) -> ModuleType:
@@ -154,15 +154,14 @@ def optional_import(module: str, extra: str) -> ModuleType:
         MissingExtraError: it is not installed, or a package that it needs is not; the message is the command
             that installs them.
     """
+    package = module.split(".")[0]
+    if not is_installed(package):
+        raise MissingExtraError(f"this needs the package '{package}': pip install 'lookalike[{extra}]'")
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        package, missing = module.split(".")[0], (error.name or "").split(".")[0]
-        if missing in ("", package):
-            message = f"this needs the package '{package}': pip install 'lookalike[{extra}]'"
-        else:
-            message = (
-                f"the package '{package}' is installed, but cannot be imported without '{missing}': "
-                f"pip install {missing}, or pip install --force-reinstall 'lookalike[{extra}]'"
-            )
-        raise MissingExtraError(message) from error
+        missing = (error.name or package).split(".")[0]
+        raise MissingExtraError(
+            f"the package '{package}' is installed, but cannot be imported without '{missing}': "
+            f"pip install {missing}, or pip install --force-reinstall 'lookalike[{extra}]'"
+        ) from error

@@ -172,7 +172,7 @@ def test_a_password_is_not_stored(tmp_path):
         ENGINES["pgvector"].open(EngineLocation(tmp_path, DIM, uri="postgresql://me:secret@host/db"))
 
 
-def test_a_server_that_is_not_there_is_told(tmp_path):
+def test_a_server_that_is_not_there_is_reported(tmp_path):
     pytest.importorskip("psycopg", reason="pip install 'lookalike[pgvector]' is absent")
     with pytest.raises(FileError, match="cannot be opened"):
         ENGINES["pgvector"].open(EngineLocation(tmp_path, DIM, uri="postgresql://127.0.0.1:1/db"))

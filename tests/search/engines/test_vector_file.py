@@ -60,7 +60,7 @@ def test_files_of_an_unfinished_compaction_are_ignored_and_removed(file, tmp_pat
     assert not (tmp_path / "vectors-1.f32").exists()
 
 
-def test_lost_vectors_are_told(file, tmp_path):
+def test_lost_vectors_are_reported(file, tmp_path):
     (tmp_path / "vectors-0.f32").write_bytes(rows(3).tobytes())
     with pytest.raises(FileError, match="3 vectors for 10 ids"):
         VectorFile(tmp_path, DIM, writable=False)

@@ -6,7 +6,16 @@ from pathlib import Path
 from typing import Protocol
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.readers import cars196, cub200, grocery, inaturalist, inshop, omniglot, sop
+from lookalike.data.readers import (
+    cars196,
+    cub200,
+    grocery,
+    image_column,
+    inaturalist,
+    inshop,
+    omniglot,
+    sop,
+)
 
 
 class Reader(Protocol):
@@ -39,5 +48,10 @@ LAYOUTS: dict[str, Layout] = {
     ),
     "grocery": Layout(
         grocery.recognizes, grocery.read, "Grocery Store: 5,421 photos, 81 fine and 43 coarse classes"
+    ),
+    "hugging_face": Layout(
+        image_column.recognizes,
+        image_column.read,
+        "Hugging Face datasets: save_to_disk, or Parquet with images",
     ),
 }

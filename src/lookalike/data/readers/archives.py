@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from lookalike.data.readers.files import is_system_file
+from lookalike.data.readers.zip_names import name_decoder
 from lookalike.errors import FileError, first_line
 from lookalike.utils.cache_dir import cache_folder
 from lookalike.utils.cached_folder import make_folder
@@ -25,7 +26,8 @@ MAX_DEPTH = 3
 """Archives inside archives are unpacked so deep."""
 MAX_RATIO, ALWAYS_ALLOWED = 200, 1 << 30
 """Images are compressed already; an archive may hold 1 GB, or 200 times its own size if that is more."""
-UTF8_FLAG = 0x800
+NOTES = ".unpacking_notes"
+"""A file in the unpacked folder; no reader looks at hidden files."""
 
 
 def is_archive(path: Path) -> bool:
@@ -54,10 +56,18 @@ def unpack(archives: Sequence[Path]) -> Path:
     return folder
 
 
+def unpacking_notes(folder: Path) -> tuple[str, ...]:
+    """What `unpack` noted when it made `folder`; nothing for other folders."""
+    try:
+        return tuple((folder / NOTES).read_text(encoding="utf-8", errors="surrogateescape").splitlines())
+    except OSError:
+        return ()
+
+
 def _unpack_all(archives: Sequence[Path], folder: Path) -> None:
     budget = _Budget(max(ALWAYS_ALLOWED, MAX_RATIO * sum(archive.stat().st_size for archive in archives)))
-    for archive in archives:
-        _extract(archive, folder, budget, depth=1)
+    notes = [note for archive in archives for note in _extract(archive, folder, budget, depth=1)]
+    (folder / NOTES).write_text("\n".join(notes), encoding="utf-8", errors="surrogateescape")
 
 
 @dataclass
@@ -78,11 +88,13 @@ class _Budget:
             out.write(block)
 
 
-def _extract(archive: Path, target: Path, budget: _Budget, *, depth: int) -> None:
+def _extract(archive: Path, target: Path, budget: _Budget, *, depth: int) -> list[str]:
+    """Unpacks an archive and those in it; returns notes on what a person should know."""
     made: set[Path] = set()
+    notes: list[str] = []
     inner: list[Path] = []
     try:
-        with _members(archive) as members:
+        with _members(archive, notes) as members:
             for name, stream in members:
                 file = target / _inside(archive, name)
                 if any(is_system_file(part) for part in PurePosixPath(name.replace("\\", "/")).parts):
@@ -95,7 +107,7 @@ def _extract(archive: Path, target: Path, budget: _Budget, *, depth: int) -> Non
                 with open(file, "wb") as out:
                     budget.copy(archive, stream, out)
         for nested in inner:
-            _extract_inner(nested, budget, depth=depth)
+            notes += _extract_inner(nested, budget, depth=depth)
     except (
         zipfile.BadZipFile,
         tarfile.TarError,
@@ -120,15 +132,16 @@ def _extract(archive: Path, target: Path, budget: _Budget, *, depth: int) -> Non
             f"{archive}: cannot be unpacked ({error.strerror or error}: {error.filename or 'read error'}); check the "
             "free space, and that names in it are short and differ"
         ) from error
+    return notes
 
 
-def _extract_inner(archive: Path, budget: _Budget, *, depth: int) -> None:
+def _extract_inner(archive: Path, budget: _Budget, *, depth: int) -> list[str]:
     """Unpacks an archive inside an archive into a folder of its name, and removes it."""
     if depth >= MAX_DEPTH:
         raise FileError(f"{archive.name}: archives are nested more than {MAX_DEPTH} deep; unpack it by hand")
     folder = archive.parent / _stem(archive)
     content = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=archive.parent))
-    _extract(archive, content, budget, depth=depth + 1)
+    notes = _extract(archive, content, budget, depth=depth + 1)
     archive.unlink()
     own = content / folder.name
     entries = list(content.iterdir())
@@ -139,6 +152,7 @@ def _extract_inner(archive: Path, budget: _Budget, *, depth: int) -> None:
         lifted.rename(folder)
     shutil.rmtree(content, ignore_errors=True)
     folder.chmod(0o755)
+    return notes
 
 
 def _stem(archive: Path) -> str:
@@ -148,11 +162,18 @@ def _stem(archive: Path) -> str:
 
 
 @contextlib.contextmanager
-def _members(archive: Path) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
-    """Names and contents of the regular files in an archive; links and devices are left out."""
+def _members(archive: Path, notes: list[str]) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
+    """Names and contents of the regular files in an archive; links and devices are left out.
+
+    Args:
+        notes: where a note on the names is added, if there is one.
+    """
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as bundle:
-            yield ((_name(info), bundle.open(info)) for info in bundle.infolist() if not info.is_dir())
+            files = [info for info in bundle.infolist() if not info.is_dir()]
+            name_of, note = name_decoder(files)
+            notes += [note] if note else []
+            yield ((name_of(info), bundle.open(info)) for info in files)
     else:
         with tarfile.open(archive) as tar:
             yield _tar_members(tar)
@@ -170,16 +191,6 @@ def _tar_members(tar: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
     while block := rest.read(1 << 20):
         if block.strip(b"\0"):
             raise tarfile.ReadError("a header in the middle is damaged")
-
-
-def _name(info: zipfile.ZipInfo) -> str:
-    """A member's name; names without the UTF-8 flag are UTF-8 where they can be (macOS), else code page 437."""
-    if info.flag_bits & UTF8_FLAG:
-        return info.filename
-    try:
-        return info.filename.encode("cp437").decode("utf-8")
-    except UnicodeError:
-        return info.filename
 
 
 def _inside(archive: Path, name: str) -> PurePosixPath:

@@ -1,4 +1,4 @@
-"""Finds the files that a table means: backslashes, missing suffixes, other folders, composed letters."""
+"""Paths in tables: relative ones, and files meant by backslashes, missing suffixes, other folders, composed letters."""
 
 import os
 import unicodedata
@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from lookalike.data.dataset import LabeledImages
 from lookalike.data.readers.files import images_below, missing_files
 from lookalike.errors import DataError
 
@@ -77,3 +78,10 @@ def _tails(path: str) -> Iterator[str]:
     parts = [part for part in path.split("/") if part not in ("", ".")]
     for start in range(len(parts)):
         yield "/".join(parts[start:])
+
+
+def relative_paths(table: LabeledImages, folder: Path) -> list[str]:
+    """Paths of the images relative to `folder`; of those that lie elsewhere, absolute."""
+    root = folder.absolute()
+    files = [table.root.absolute() / path for path in table.paths]
+    return [f.relative_to(root).as_posix() if f.is_relative_to(root) else f.as_posix() for f in files]

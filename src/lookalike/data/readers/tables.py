@@ -1,6 +1,7 @@
 """Reads and writes tables with the columns path and label, and optional split, role, coarse and box columns."""
 
 import os
+from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import compress
 from pathlib import Path
@@ -8,15 +9,18 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from lookalike.data.dataset import CoarseLevel, Ints, LabeledImages, Words, number_labels
+from lookalike.data.dataset import CoarseLevel, Ints, LabeledImages, Words, number_labels, with_box
 from lookalike.data.labels import notes_on_labels
 from lookalike.data.readers.folder import Part, part_of
 from lookalike.data.readers.frames import Frame, read_frame, write_frame
-from lookalike.data.readers.paths import find_files, relative_to
+from lookalike.data.readers.paths import find_files, relative_paths, relative_to
 from lookalike.errors import DataError
 from lookalike.utils.validation import near_miss
 
 PATH_COLUMNS = ("path", "file_name")
+PATH_ALIASES = ("filepath", "image_path", "image_name", "filename", "image")
+LABEL_ALIASES = ("ground_truth.label", "ground_truth", "label_name", "class_name", "class", "category")
+"""What FiftyOne, CVAT and others call the two columns; read where a table is named that lacks `path` or `label`."""
 FLAG_COLUMNS = ("is_query", "is_gallery")
 BOX_COLUMNS = ("x_1", "y_1", "x_2", "y_2")
 OWN_COLUMNS = (*PATH_COLUMNS, "label", "split", *FLAG_COLUMNS, *BOX_COLUMNS)
@@ -53,7 +57,7 @@ def read_table(
     path_column, label_column = _columns(frame, labeled)
     if not len(frame):
         raise DataError(f"{path}: the table has no rows; expected one row per image")
-    notes = list(_notes_on_columns(frame))
+    notes = _notes_on_columns(frame, path_column, label_column)
     if ignore_labels and label_column is not None:
         kept = [(v or "").strip() not in ignore_labels for v in frame.columns[label_column]]
         if not all(kept):
@@ -71,9 +75,17 @@ def read_table(
         paths, found_notes = find_files(path.name, path.parent, entries)
         notes += found_notes
         _refuse_repeats(frame, paths, boxes)
+    if boxes is not None:
+        times = Counter(paths)
+        paths = [
+            with_box(p, box) if times[p] > 1 else p for p, box in zip(paths, boxes.tolist(), strict=True)
+        ]
     labels, names = number_labels(raw)
     parts = _parts(frame)
     split = None if parts is None else np.array([part.split for part in parts], dtype=np.str_)
+    if split is not None and frame.find(*FLAG_COLUMNS) and set(split) == {"train", "validation"}:
+        split = np.where(split == "train", "train", "test")
+        notes.append(f"{path.name}: read as a table of Open Metric Learning; its validation part is the test")
     return LabeledImages(
         path.parent,
         tuple(paths),
@@ -94,7 +106,7 @@ def is_coarse(column: str) -> bool:
 
 
 def _columns(frame: Frame, labeled: bool) -> tuple[str, str | None]:
-    path_column, label_column = frame.find(*PATH_COLUMNS), frame.find("label")
+    path_column, label_column = frame.find(*PATH_COLUMNS, *PATH_ALIASES), frame.find("label", *LABEL_ALIASES)
     if path_column is None or (labeled and label_column is None):
         lacking = "path" if path_column is None else "label"
         for name in frame.nested:
@@ -110,10 +122,16 @@ def _columns(frame: Frame, labeled: bool) -> tuple[str, str | None]:
     return path_column, label_column
 
 
-def _notes_on_columns(frame: Frame) -> list[str]:
+def _notes_on_columns(frame: Frame, path: str, label: str | None) -> list[str]:
     used = {name for name in frame.columns if name.casefold() in OWN_COLUMNS or is_coarse(name)}
-    unused = [name for name in (*frame.columns, *frame.nested) if name not in used]
-    return [f"{frame.file.name}: columns that are not used: {', '.join(unused)}"] if unused else []
+    read_as = {path: "path", label: "label"}
+    unused = [name for name in (*frame.columns, *frame.nested) if name not in (*used, *read_as)]
+    notes = [
+        f"{frame.file.name}: the column {name} is read as {meaning}"
+        for name, meaning in read_as.items()
+        if name is not None and name not in used
+    ]
+    return notes + ([f"{frame.file.name}: columns that are not used: {', '.join(unused)}"] if unused else [])
 
 
 def _keep(frame: Frame, kept: Sequence[bool]) -> Frame:
@@ -171,20 +189,17 @@ def _boxes(frame: Frame) -> Ints | None:
 
 
 def _refuse_repeats(frame: Frame, paths: Sequence[str], boxes: Ints | None) -> None:
-    """Refuses an image that is listed twice, under one name or two."""
+    """Refuses an image, or the same box of an image, that is listed twice, under one name or two."""
     root = frame.file.parent
-    seen: dict[str, int] = {}
+    seen: dict[tuple[str, ...], int] = {}
     for at, path in enumerate(paths):
-        key = os.path.normpath(root.absolute() / path)
+        box = () if boxes is None else tuple(map(str, boxes[at].tolist()))
+        key = (os.path.normpath(root.absolute() / path), *box)
         if key in seen:
-            boxed = (
-                ", and an image is known by its path: crop each box into a file of its own"
-                if boxes is not None
-                else ""
-            )
+            what = "image" if boxes is None else "box of an image"
             raise DataError(
                 f"{frame.file}: row {frame.rows[at]} lists {path} a second time, after row "
-                f"{frame.rows[seen[key]]}{boxed}; list each image once"
+                f"{frame.rows[seen[key]]}; list each {what} once"
             )
         seen[key] = at
 
@@ -258,10 +273,8 @@ def write_removed(table: LabeledImages, path: Path, reasons: Sequence[str]) -> N
 
 
 def _columns_of(table: LabeledImages, path: Path) -> dict[str, list[str]]:
-    root = path.parent.absolute()
-    files = [(table.root.absolute() / p) for p in table.paths]
     columns: dict[str, list[str]] = {
-        "path": [f.relative_to(root).as_posix() if f.is_relative_to(root) else f.as_posix() for f in files],
+        "path": relative_paths(table, path.parent),
         "label": [table.class_names[i] for i in table.labels.tolist()],
     }
     for level in table.coarse:

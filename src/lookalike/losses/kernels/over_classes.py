@@ -83,8 +83,8 @@ def over_classes(
         sims_BQ, inverse_Q = kept[number] if number < len(kept) else similarities(chunk)
         term, to_sims_BQ = loss.chunk_value_and_gradient(sims_BQ, chunk, log_sums_B)
         value += term
-        along_Q = (to_sims_BQ * sims_BQ).sum(dim=0).mul_(inverse_Q).mul_(inverse_Q)
-        to_raw_BQ = to_sims_BQ * inverse_Q
+        to_raw_BQ = to_sims_BQ.mul_(inverse_Q)  # both in place: a new matrix costs more than the product
+        along_Q = sims_BQ.mul_(to_raw_BQ).sum(dim=0).mul_(inverse_Q)
         if to_unit_BD is not None:
             to_unit_BD.addmm_(to_raw_BQ, proxies_PD[rows])
         to_chunk_QD = None

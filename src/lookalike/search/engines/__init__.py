@@ -7,13 +7,24 @@ contract test then covers it.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from lookalike.errors import ArgumentError
 from lookalike.search.engines.base import Engine, EngineLocation, Floats, Ints, Neighbors
 from lookalike.search.engines.exact import ExactEngine
 from lookalike.search.engines.faiss import FaissEngine
 from lookalike.search.engines.milvus import MilvusEngine
 from lookalike.search.engines.pgvector import PgvectorEngine
+from lookalike.utils.validation import look_up, optional_import
 
-__all__ = ["ENGINES", "Engine", "EngineEntry", "EngineLocation", "Floats", "Ints", "Neighbors"]
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "EngineEntry",
+    "EngineLocation",
+    "Floats",
+    "Ints",
+    "Neighbors",
+    "chosen_engine",
+]
 
 
 @dataclass(frozen=True)
@@ -59,3 +70,21 @@ ENGINES: Mapping[str, EngineEntry] = {
         uri="./file.db or http://host:19530",
     ),
 }
+
+
+def chosen_engine(name: str, uri: str | None) -> EngineEntry:
+    """The entry of an engine for a new index.
+
+    Raises:
+        UnknownNameError: no such engine.
+        ArgumentError: it needs a URI and got none, or the other way around.
+        MissingExtraError: its package is not installed.
+    """
+    entry = look_up(ENGINES, name, "search engine")
+    if entry.uri and uri is None:
+        raise ArgumentError(f"search engine '{name}' needs --uri, such as {entry.uri}")
+    if uri is not None and not entry.uri:
+        raise ArgumentError(f"search engine '{name}' keeps its vectors in the index folder: no --uri")
+    if entry.package:
+        optional_import(entry.package, entry.extra)
+    return entry

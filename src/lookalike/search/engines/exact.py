@@ -12,7 +12,7 @@ from lookalike.search.engines.base import EngineLocation, Floats, Ints, Neighbor
 from lookalike.search.engines.vector_file import DELETED, VectorFile
 
 _SPARE = 8
-"""Candidates kept beyond k, so that ties at the end are settled by id."""
+"""Candidates kept beyond k, so that ties at the end are ordered by id."""
 _BLOCK_VALUES = 1 << 22
 _QUERY_BLOCK = 256
 _GATHER_BELOW = 8

@@ -1,4 +1,4 @@
-"""Evaluation protocols: how runs make a number. Each is a function of a `Task`, one experiment with one seed."""
+"""Evaluation protocols: functions that train and test a `Task`, one experiment with one seed."""
 
 from lookalike.studies.protocols.folds import folds
 from lookalike.studies.protocols.hyperparameter_search import Busy

@@ -44,7 +44,7 @@ def search(
             Parzen estimator).
 
     Returns:
-        `values` (by place) and `value` of the best slot, and all `slots`.
+        `values` (by setting) and `value` of the best slot, and all `slots`.
 
     Raises:
         MissingExtraError: Optuna is not installed.

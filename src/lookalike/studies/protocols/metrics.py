@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.evaluation.clustering import Clustering, cluster_scores
+from lookalike.evaluation.clustering import cluster_scores
 from lookalike.studies.metric_keys import CLUSTERING, COSTS, SIMILARITIES, split_key
 from lookalike.training.evaluate_run import score
 
@@ -37,8 +37,7 @@ def measure(
             values = score(table, matrix, ks=ks or [1], similarity=by).values
             found |= {key: values[plain] for key, plain in retrieval.items()}
         if len(retrieval) < len(wanted):
-            clustering = Clustering(seed=seed)
-            scores = cluster_scores(matrix, table.labels, clustering=clustering, normalize=by == "cosine")
+            scores = cluster_scores(matrix, table.labels, seed=seed, normalize=by == "cosine")
             found |= {key: scores[plain] for key, plain in wanted.items() if plain in CLUSTERING}
     return found
 

@@ -22,9 +22,9 @@ OWN_PARAMETERS = ("margin", "hierarchical")
 
 @dataclass(frozen=True)
 class Searched:
-    """One searched setting: a dotted place such as `loss.level_settings.1.scale`, and its range."""
+    """One searched setting: a dotted setting such as `loss.level_settings.1.scale`, and its range."""
 
-    place: str
+    setting: str
     range: SearchRange
     integer: bool = False
 
@@ -81,18 +81,18 @@ def _of_hierarchy(arguments: Mapping[str, Any], num_classes: int) -> list[Search
 
 
 def drawn(trial: Any, space: tuple[Searched, ...]) -> dict[str, float]:
-    """Values of all places of a space, as an Optuna trial suggests them."""
+    """Values of all settings of a space, as an Optuna trial suggests them."""
     return {
-        s.place: s.value(trial.suggest_float(s.place, s.range.low, s.range.high, log=s.range.log))
+        s.setting: s.value(trial.suggest_float(s.setting, s.range.low, s.range.high, log=s.range.log))
         for s in space
     }
 
 
 def with_values(experiment: Experiment, values: Mapping[str, float]) -> Experiment:
-    """The experiment with searched values in their places."""
+    """The experiment with the searched values."""
     tree = experiment.model_dump(exclude_unset=True)
-    for place, value in values.items():
-        _put(tree, place.split("."), value)
+    for setting, value in values.items():
+        _put(tree, setting.split("."), value)
     return Experiment.model_validate(tree)
 
 

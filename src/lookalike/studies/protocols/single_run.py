@@ -47,7 +47,7 @@ def two_stage(task: Task) -> Score:
 
 def two_stage_settings(experiment: Experiment) -> Experiment:
     """The experiment with a plateau schedule on recall_at_1, early stopping by it, and a second stage."""
-    settings = ["train.refit=true", "train.metric=recall_at_1", "train.schedule.metric=recall_at_1"]
+    settings = ["train.refit=true", "train.metric=recall_at_1"]
     if experiment.train.schedule.name != "plateau":
         settings += ["train.schedule.name=plateau", "train.schedule.patience=4", "train.schedule.gamma=0.1"]
     return experiment.override(settings)

@@ -1,6 +1,6 @@
-"""What a protocol is given and what it returns: one experiment, one seed, one number for each metric.
+"""Input and output of a protocol: a task (one experiment with one seed) and its score (one value per metric).
 
-`Task` is the question, `Score` the answer; `train_once` runs one training of a task, or resumes it.
+`train_once` runs one training of a task, or resumes it.
 """
 
 import json

@@ -1,0 +1,62 @@
+"""A file of the index: what is known of it, and how its path and label are written in the database."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lookalike.search.where import Value
+
+_BOX = re.compile(r"#box=(\d+,\d+,\d+,\d+)\Z")
+
+
+@dataclass(frozen=True)
+class IndexedFile:
+    """A file of the index, or a part of one: its path then ends in `#box=left,top,right,bottom`.
+
+    `size` (bytes) and `modified` (nanoseconds) tell whether it changed since; -1 where there is no file.
+    `values` are the columns of the user's table.
+    """
+
+    path: str
+    label: str = ""
+    size: int = -1
+    modified: int = -1
+    values: Mapping[str, Value | None] = field(default_factory=dict)
+
+
+def box_of(path: str) -> tuple[str, tuple[int, ...] | None]:
+    """The path of a file, and the box of the part that an indexed path means; None for the whole."""
+    match = _BOX.search(path)
+    if match is None:
+        return path, None
+    return path[: match.start()], tuple(int(number) for number in match[1].split(","))
+
+
+def with_box(path: str, box: Sequence[int] | None) -> str:
+    """The indexed path of a file's part; the inverse of `box_of`."""
+    return path if box is None else f"{path}#box={','.join(map(str, box))}"
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """An `IndexedFile` where it is stored: below which root folder, and as which item."""
+
+    root: Path
+    item: int
+    file: IndexedFile
+
+
+def to_stored(path: str) -> str | bytes:
+    """A path or label as SQLite takes it: names that are not UTF-8 are kept as bytes."""
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return os.fsencode(path)
+    return path
+
+
+def to_text(stored: str | bytes) -> str:
+    """The inverse of `to_stored`."""
+    return stored if isinstance(stored, str) else os.fsdecode(stored)

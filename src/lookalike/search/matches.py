@@ -1,0 +1,133 @@
+"""The search itself: the engine's neighbors, joined with the catalog's files, until every query has `k` matches."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from lookalike.search.catalog import Catalog
+from lookalike.search.engines import Engine, Floats, Ints
+from lookalike.search.files import StoredFile, box_of
+from lookalike.search.where import Value
+
+_WIDEN = 4
+
+
+@dataclass(frozen=True)
+class Match:
+    """An image of the index that is similar to a query.
+
+    Attributes:
+        id: of the image; stays the same when files are moved, and is never given to another.
+        path, root, label, values: of the first of its files (that matches the filter).
+        similarity: cosine, in [-1, 1].
+        copies: paths of its other files.
+    """
+
+    id: int
+    path: str
+    root: Path
+    label: str
+    similarity: float
+    values: Mapping[str, Value | None] = field(default_factory=dict)
+    copies: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> Path:
+        """Where the image lay when it was indexed."""
+        return self.root / box_of(self.path)[0]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which neighbors are shown.
+
+    Attributes:
+        k: how many per query.
+        where: a filter, such as "year >= 2020 and label in (a, b)"; None for none.
+        min_similarity: less similar images are left out.
+        collapse: of images at least this similar to each other only the first is shown; None: show all.
+    """
+
+    k: int
+    where: str | None = None
+    min_similarity: float = -1.0
+    collapse: float | None = None
+
+
+def find_matches(
+    catalog: Catalog,
+    engine: Engine,
+    units_QD: Floats,
+    selection: Selection,
+    leave_out: Sequence[int | None] | None,
+) -> tuple[tuple[Match, ...], ...]:
+    """The matches of each query of unit length; the engine is asked for more until they are enough.
+
+    Raises:
+        ArgumentError: a filter that cannot be parsed.
+    """
+    absent = list(leave_out) if leave_out is not None else [None] * len(units_QD)
+    condition = catalog.where(selection.where)
+    allowed = None if condition is None else catalog.matching(condition)
+    wanted = selection.k + any(item is not None for item in absent)
+    while True:
+        found = engine.search(units_QD, wanted, allowed=allowed)
+        files = catalog.files_of(np.unique(found.ids).tolist(), condition)
+        lines = [
+            _shown(engine, ids, similarities, files, selection, out)
+            for ids, similarities, out in zip(found.ids, found.similarities, absent, strict=True)
+        ]
+        exhausted = found.ids.shape[1] < wanted
+        if exhausted or all(complete or len(line) == selection.k for line, complete in lines):
+            break
+        wanted *= _WIDEN
+    return tuple(tuple(_match(files[item], value) for item, value in line) for line, _ in lines)
+
+
+def _shown(
+    engine: Engine,
+    ids: Ints,
+    similarities: Floats,
+    files: Mapping[int, list[StoredFile]],
+    selection: Selection,
+    out: int | None,
+) -> tuple[list[tuple[int, float]], bool]:
+    """The ids and similarities of one query to be shown, and whether looking further would add none."""
+    near = similarities >= selection.min_similarity
+    pairs = [
+        (i, s)
+        for i, s in zip(ids[near].tolist(), similarities[near].tolist(), strict=True)
+        if i in files and i != out
+    ]
+    if selection.collapse is not None and pairs:
+        pairs = _first_of_each_group(engine, pairs, selection.collapse, selection.k)
+    return pairs[: selection.k], not near.all()
+
+
+def _first_of_each_group(
+    engine: Engine, pairs: list[tuple[int, float]], collapse: float, k: int
+) -> list[tuple[int, float]]:
+    """The pairs that are less similar than `collapse` to every pair before them that was kept; at most `k`."""
+    vectors = engine.vectors(np.array([i for i, _ in pairs], dtype=np.int64))
+    kept: list[int] = []
+    for number in range(len(pairs)):
+        if not kept or float((vectors[kept] @ vectors[number]).max()) < collapse:
+            kept.append(number)
+            if len(kept) == k:
+                break
+    return [pairs[number] for number in kept]
+
+
+def _match(files: Sequence[StoredFile], similarity: float) -> Match:
+    first, *others = files
+    return Match(
+        first.item,
+        first.file.path,
+        first.root,
+        first.file.label,
+        similarity,
+        first.file.values,
+        tuple(other.file.path for other in others),
+    )

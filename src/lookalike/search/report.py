@@ -1,0 +1,54 @@
+"""What bringing an index up to date changed."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_NAMED = 10
+
+
+@dataclass
+class IndexReport:
+    """What bringing an index up to date changed; prints as a few lines.
+
+    Attributes:
+        images: in the index now; identical files are one.
+        added: files whose content was embedded.
+        known: files whose content was there already: copies, moved or touched files.
+        relabeled: unchanged files whose label or columns changed.
+        unchanged: files with nothing new.
+        missing: listed files that are not there now; their entries stay.
+        removed: entries that `prune` removed, and entries of files that no longer decode.
+        bad: files that cannot be read as images, with the reason.
+        notes: what else is worth knowing.
+    """
+
+    folder: Path
+    images: int = 0
+    added: int = 0
+    known: int = 0
+    relabeled: int = 0
+    unchanged: int = 0
+    missing: int = 0
+    removed: int = 0
+    bad: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        counts = {
+            "added": self.added,
+            "known contents": self.known,
+            "relabeled": self.relabeled,
+            "unchanged": self.unchanged,
+            "missing": self.missing,
+            "removed": self.removed,
+            "broken, skipped": len(self.bad),
+        }
+        always = ("added", "unchanged")
+        found = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name in always)
+        lines = [f"{self.folder}: {self.images} images ({found})", *self.notes]
+        lines += [f"broken: {reason}" for reason in list(self.bad.values())[:_NAMED]]
+        if len(self.bad) > _NAMED:
+            lines.append(f"... and {len(self.bad) - _NAMED} more")
+        if self.missing:
+            lines.append(f"{self.missing} files are not there now; their entries stay (--prune removes them)")
+        return "\n".join(lines).encode("utf-8", "replace").decode("utf-8")  # names need not be UTF-8

@@ -1,0 +1,89 @@
+"""`/api/items`: what the index holds, and its images, encoded again."""
+
+import asyncio
+
+from fastapi import FastAPI
+from fastapi.responses import Response
+
+from lookalike.data.image_bytes import to_jpeg
+from lookalike.data.image_io import open_image
+from lookalike.errors import DataError
+from lookalike.search.files import StoredFile, box_of
+from lookalike.search.image_search import readable
+from lookalike.search.index import ImageIndex
+from lookalike.serve.parameters import After, Count, Id, Side, Where
+from lookalike.serve.problems import ProblemError, declared
+from lookalike.serve.schemas import ItemAnswer, ItemsAnswer
+from lookalike.serve.store import Store
+
+
+def add_items(app: FastAPI, store: Store) -> None:
+    """Adds the routes that show what the index holds."""
+
+    @app.get("/api/items", responses=declared())
+    async def items(
+        where: Where = None,
+        after: After = 0,
+        count: Count = 50,
+    ) -> ItemsAnswer:
+        """The images of the index, in the order of their ids."""
+        return await asyncio.to_thread(lambda: _items(store.current(), where, after, count))
+
+    @app.get("/api/items/{id}", responses=declared(404))
+    async def item(id: Id) -> ItemAnswer:
+        """One image of the index."""
+        return _item(await asyncio.to_thread(lambda: files_of(store.current(), id)))
+
+    @app.get(
+        "/api/items/{id}/image",
+        response_class=Response,
+        responses={
+            200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}},
+            **declared(404),
+        },
+    )
+    async def image(id: Id, side: Side = 320) -> Response:
+        """An image of the index as a JPEG without metadata, its longest side at most `side` pixels."""
+        stored = await asyncio.to_thread(lambda: files_of(store.current(), id))
+        content = await asyncio.to_thread(_jpeg, stored, side)
+        return Response(content, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})
+
+
+def files_of(index: ImageIndex, item: int) -> list[StoredFile]:
+    """The files of an image of the index; a problem document if there is none."""
+    found = index.files([item]).get(item)
+    if not found:
+        raise ProblemError(404, f"the index has no image {item}")
+    return found
+
+
+def _items(index: ImageIndex, where: str | None, after: int, count: int) -> ItemsAnswer:
+    with index.turn:
+        condition = index.catalog.where(where)
+        ids = index.catalog.page(condition, after, count)
+        stored = index.catalog.files_of(ids, condition)
+    following = ids[-1] if len(ids) == count else None
+    return ItemsAnswer(items=[_item(stored[item]) for item in ids], next_after=following)
+
+
+def _item(stored: list[StoredFile]) -> ItemAnswer:
+    first, *others = stored
+    return ItemAnswer(
+        id=first.item,
+        path=readable(first.file.path),
+        label=first.file.label,
+        copies=[readable(other.file.path) for other in others],
+        columns=dict(first.file.values),
+        missing=not (first.root / box_of(first.file.path)[0]).exists(),
+    )
+
+
+def _jpeg(stored: list[StoredFile], side: int) -> bytes:
+    """The first of an image's files that can be opened."""
+    for one in stored:
+        path, box = box_of(one.file.path)
+        try:
+            return to_jpeg(open_image(one.root / path, at_least=(side, side), box=box), side)
+        except (DataError, OSError):
+            continue
+    raise ProblemError(404, "the file of this image is not there any more; bring the index up to date")

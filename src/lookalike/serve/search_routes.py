@@ -1,0 +1,117 @@
+"""`/api/search`: from an uploaded image, or an image of the index, to the most similar ones."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import FastAPI, Request
+
+from lookalike.search.image_search import SearchOptions, search_vectors
+from lookalike.search.index import ImageIndex
+from lookalike.serve.item_routes import files_of
+from lookalike.serve.parameters import (
+    MOST_HITS,
+    UPLOAD,
+    Collapse,
+    Hide,
+    K,
+    Offset,
+    OptionalQueryId,
+    QueryId,
+    Threshold,
+    Where,
+)
+from lookalike.serve.problems import ProblemError, declared
+from lookalike.serve.schemas import SearchAnswer
+from lookalike.serve.settings import ServeSettings
+from lookalike.serve.store import Store
+from lookalike.serve.uploads import read_upload
+
+
+def add_search(app: FastAPI, store: Store, settings: ServeSettings) -> None:
+    """Adds the routes that search."""
+
+    async def answer(
+        request: Request,
+        item: int | None,
+        options: SearchOptions,
+        offset: int,
+    ) -> SearchAnswer:
+        async with _place(request.app, settings):
+            content = b"" if request.method == "GET" else await read_upload(request, settings)
+            if (item is None) == (not content):
+                raise ProblemError(400, "send an image, or name one of the index by id; not both")
+            if item is not None:
+                vector = await asyncio.to_thread(lambda: _vector(store.current(), item))
+            else:
+                vector = await request.app.state.batcher.submit(
+                    await request.app.state.decoder.decode(content)
+                )
+            return await asyncio.to_thread(_search, store, vector, item, options, offset)
+
+    @app.post("/api/search", responses=declared(404, 408, 413, 415, 503), openapi_extra=UPLOAD)
+    async def search(
+        request: Request,
+        id: OptionalQueryId = None,
+        k: K = 20,
+        offset: Offset = 0,
+        where: Where = None,
+        threshold: Threshold = None,
+        hide_unknown: Hide = False,
+        collapse: Collapse = None,
+    ) -> SearchAnswer:
+        """The images most similar to an uploaded image (the body, or a form's first file) or to image `id`."""
+        options = SearchOptions(k + offset, where, threshold, hide_unknown, collapse)
+        return await answer(request, id, options, offset)
+
+    @app.get("/api/search", responses=declared(404, 503))
+    async def search_by_id(
+        request: Request,
+        id: QueryId,
+        k: K = 20,
+        offset: Offset = 0,
+        where: Where = None,
+        threshold: Threshold = None,
+        hide_unknown: Hide = False,
+        collapse: Collapse = None,
+    ) -> SearchAnswer:
+        """The images most similar to image `id` of the index."""
+        options = SearchOptions(k + offset, where, threshold, hide_unknown, collapse)
+        return await answer(request, id, options, offset)
+
+
+@contextlib.asynccontextmanager
+async def _place(app: FastAPI, settings: ServeSettings) -> AsyncIterator[None]:
+    """One of the searches under way."""
+    if app.state.waiting >= settings.max_waiting:
+        raise ProblemError(503, "too many searches at a time; try again", headers={"Retry-After": "1"})
+    app.state.waiting += 1
+    try:
+        yield
+    finally:
+        app.state.waiting -= 1
+
+
+def _search(store: Store, vector: Any, item: int | None, options: SearchOptions, offset: int) -> SearchAnswer:
+    (found,) = search_vectors(
+        store.current(),
+        ["query"],
+        vector[None],
+        options,
+        fingerprint=store.encoder.fingerprint,
+        leave_out=[item],
+    )
+    hits = [hit.to_dict() for hit in found.hits]
+    more = len(hits) == options.k and len(hits) < MOST_HITS
+    return SearchAnswer(
+        unknown=found.unknown,
+        threshold=found.threshold,
+        hits=hits[offset:],
+        next_offset=len(hits) if more else None,
+    )
+
+
+def _vector(index: ImageIndex, item: int) -> Any:
+    files_of(index, item)
+    return index.vectors([item])[0]
