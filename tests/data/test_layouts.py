@@ -265,6 +265,14 @@ class TestTables:
         grow(root, "more/2.png")
         assert any("was not read" in note for note in read(root).notes)
 
+    def test_folders_of_a_camera_are_spoken_of(self, tmp_path):
+        roll = grow(
+            tmp_path / "d", *[f"DCIM/10{n}APPLE/IMG_000{n}.JPG" for n in range(3)], "DCIM/@eaDir/x.JPG"
+        )
+        assert said(read(roll), "class names such as DCIM/100APPLE are those of a camera's memory card")
+        grow(roll, "cats/1.png")
+        assert not said(read(roll), "memory card")
+
     def test_decimal_commas_and_words_for_nothing(self, tmp_path):
         root = grow(tmp_path / "d", "1.png", "2.png")
         rows = "1.png;NaN;0,0;0;5,2;5\n2.png;b;0;0;4;4\n"

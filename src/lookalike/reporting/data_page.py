@@ -37,7 +37,9 @@ def write_data_page(file: Path, table: LabeledImages, report: DataReport) -> Non
 
 
 def _cases(table: LabeledImages, finding: Finding, row_of: dict[str, int]) -> list[dict[str, Any]]:
-    details: Sequence[str] = finding.details or [""] * len(finding.cases)
+    details: Sequence[str] = finding.details or [
+        " = ".join(case[:PER_CASE]) for case in finding.cases[:CASES]
+    ]
     return [
         {
             "detail": detail,

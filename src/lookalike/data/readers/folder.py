@@ -41,6 +41,8 @@ PARTS: dict[str, Part] = {
     "bounding_box_test": Part("test", "gallery"),
 }
 """Names of folders, and words in a split column, that name a split; in any case."""
+CAMERA_FOLDER = re.compile(r"[1-9]\d\d[A-Z0-9_]{5}")
+"""How cameras and phones name folders, such as 100APPLE."""
 ENDING = re.compile(r"[_\- ]?(set|split|images|imgs|data)$")
 """What may follow them, as in `train_set` and `test images`."""
 
@@ -86,6 +88,11 @@ def read_class_folders(folder: Path, *, labeled: bool = True) -> LabeledImages:
             "a folder named after its class, or give a table with the columns path,label"
         )
     labels, names_of_classes = number_labels([label or "." for label in labels_of])
+    if all(CAMERA_FOLDER.fullmatch(name.rpartition("/")[2]) for name in names_of_classes):
+        notes.append(
+            f"class names such as {names_of_classes[0]} are those of a camera's memory card; to train, sort the images "
+            "into a folder per class"
+        )
     return LabeledImages(
         folder,
         tuple(paths),

@@ -83,5 +83,5 @@ def _tails(path: str) -> Iterator[str]:
 def relative_paths(table: LabeledImages, folder: Path) -> list[str]:
     """Paths of the images relative to `folder`; of those that lie elsewhere, absolute."""
     root = folder.absolute()
-    files = [table.root.absolute() / path for path in table.paths]
+    files = [table.file(row).absolute() for row in range(len(table))]
     return [f.relative_to(root).as_posix() if f.is_relative_to(root) else f.as_posix() for f in files]
