@@ -41,7 +41,7 @@ def test_phases_of_partial_training_by_hand():
     seconds = estimate(Rung("partial", 100, 6), COSTS, COUNTS)
     assert seconds == pytest.approx(
         {
-            "first stages, cached": 1000 * 2 * 0.011,
+            "first stages, cached": 1000 * (0.001 + 2 * 0.01),
             "start": 1000 * 2 * 0.01 + 10,
             "training": 6 * 800 * 0.012,
             "validation": 6 * 200 * 2 * 0.01,

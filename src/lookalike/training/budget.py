@@ -126,13 +126,13 @@ def estimate(rung: Rung, costs: Costs, counts: Counts, *, views: int = 2) -> dic
         views: how many views of an image an embedding averages.
     """
     size, known = rung.image_size, counts.train + counts.validation
-    forward, cached = costs.forward(size), costs.decode + costs.frozen(size)
+    forward, cached = costs.forward(size), costs.frozen(size)
     once_more = costs.decode if rung.mode == "finetune" else 0.0  # nothing is cached: each pass decodes
     passes = once_more + views * forward
     if rung.mode == "frozen":
         cached, passes = cached + forward, 0.0
     phases = {
-        "first stages, cached": 0.0 if rung.mode == "finetune" else known * views * cached,
+        "first stages, cached": 0.0 if rung.mode == "finetune" else known * (costs.decode + views * cached),
         "start": counts.train * passes + counts.validation * passes + 2 * costs.closed_form,
         "training": rung.epochs * counts.train * (once_more + costs.step(size)),
         "validation": rung.epochs * counts.validation * passes,
