@@ -49,14 +49,8 @@ def page(stored: dict[str, dict[str, Any]]) -> str:
         for row in growths
     ]
     machines = sorted({row["machine"] for row in stored.values()})
-    return (
-        INTRODUCTION
-        + "\n".join(lines)
-        + "\n"
-        + MEMORY
-        + "\n".join(memory)
-        + f"\n\nMachine: {'; '.join(machines)}.\n"
-    )
+    parts = [INTRODUCTION + "\n".join(lines), *([MEMORY + "\n".join(memory)] if memory else [])]
+    return "\n".join([*parts, "", f"Machine: {'; '.join(machines)}."]) + "\n"
 
 
 def _lost(row: dict[str, Any]) -> str:
