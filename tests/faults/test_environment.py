@@ -22,7 +22,7 @@ NAMES = {"0": "фото", "1": "사진", "2": "<b>&amp;", "3": "=1+1"}
 SURROUNDINGS = {
     "locale C": (
         {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        "\\udcec",
+        "\\udc",
     ),  # the bytes, escaped
     "Windows code page": ({"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0", "HF_HUB_OFFLINE": "1"}, "사진"),
 }

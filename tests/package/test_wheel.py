@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DATA = (".html", ".md", ".toml", ".js", ".css", ".svg")
+DATA = (".html", ".md", ".toml", ".json", ".js", ".css", ".svg")
 
 
 @pytest.fixture(scope="module")

@@ -96,7 +96,7 @@ def test_two_stage_watches_recall_with_a_plateau_schedule_unless_the_row_has_one
 def test_recorded_drops_are_replayed_on_time_or_an_epoch_late():
     """Rises until epoch 3, then rests: with patience 1 the rate falls after epochs 5 and 7."""
     watched = [0.1, 0.2, 0.3, 0.3, 0.3, 0.3, 0.3]
-    plateau = ScheduleSettings(name="plateau", gamma=0.1, patience=1, metric="recall_at_1")
+    plateau = ScheduleSettings(name="plateau", gamma=0.1, patience=1)
     recorded = drops(plateau, epochs=7, metrics=watched)
     assert recorded == [5, 7]
     train = TrainSettings(schedule=plateau)

@@ -181,7 +181,7 @@ class FeatureCache:
     def _phase(self, views: list[int]) -> str:
         name = "first stages" if self.part.output == "activations" else "embedding images"
         if len(views) > 1:
-            return f"{name} of images and mirror images"
+            return f"{name}, two views"
         return f"{name}, view {views[0] + 1}" if views[0] else name
 
     def _from_shared(self, shared: FrozenPart, views: list[int]) -> Iterator[Sequence[NDArray[Any]]]:

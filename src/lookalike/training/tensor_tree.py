@@ -32,7 +32,7 @@ def save_tree(path: Path, tree: dict[str, Any]) -> None:
     if previous == file:
         file = path.with_name(f"{path.name}.b.safetensors")
     save_tensors(file, tensors)
-    head = {"tensors": file.name, "crc32": checksum(file), "tree_crc32": zlib.crc32(plain.encode())}
+    head = {"tensors": file.name, "crc32": checksum(file), "tree_crc32": _crc32(plain)}
     with os_errors("write", path.with_suffix(".json"), REMEDY):
         write_text(path.with_suffix(".json"), f'{to_json(head)[:-1]}, "tree": {plain}}}')
     for name in ("a", "b"):
@@ -51,7 +51,7 @@ def load_tree(path: Path) -> dict[str, Any]:
     remedy = "the run cannot be resumed from it; train again with --overwrite"
     try:
         stored = read_json(file)
-        if zlib.crc32(to_json(stored["tree"]).encode()) != stored["tree_crc32"]:
+        if _crc32(to_json(stored["tree"])) != stored["tree_crc32"]:
             raise FileError(f"'{file}' is damaged: its checksum is not the one that was written")
         tensors = load_tensors(path.with_name(stored["tensors"]), crc32=stored["crc32"])
         tree: dict[str, Any] = _attach(stored["tree"], tensors)
@@ -60,6 +60,10 @@ def load_tree(path: Path) -> dict[str, Any]:
     except (KeyError, TypeError) as error:
         raise FileError(f"'{file}' is no training state of this version; {remedy}") from error
     return tree
+
+
+def _crc32(text: str) -> int:
+    return zlib.crc32(text.encode("utf-8", "surrogateescape"))  # names of classes may not be UTF-8
 
 
 def _tensor_file(path: Path) -> Path | None:

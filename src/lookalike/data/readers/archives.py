@@ -67,7 +67,8 @@ def unpacking_notes(folder: Path) -> tuple[str, ...]:
 def _unpack_all(archives: Sequence[Path], folder: Path) -> None:
     budget = _Budget(max(ALWAYS_ALLOWED, MAX_RATIO * sum(archive.stat().st_size for archive in archives)))
     notes = [note for archive in archives for note in _extract(archive, folder, budget, depth=1)]
-    (folder / NOTES).write_text("\n".join(notes), encoding="utf-8", errors="surrogateescape")
+    if notes:
+        (folder / NOTES).write_text("\n".join(notes), encoding="utf-8", errors="surrogateescape")
 
 
 @dataclass
