@@ -58,8 +58,8 @@ class Recipe:
     system: str
     dataset: str
     experiment: Experiment
-    protocol: str
     source: str
+    protocol: str = "papers"
     caveats: tuple[str, ...] = ()
     similarity: Literal["cosine", "euclidean"] = "cosine"
     trials: int = 50

@@ -8,6 +8,7 @@ from lookalike.config.schema import (
     ScheduleSettings,
     TrainSettings,
 )
+from lookalike.studies.study import combined
 
 SMALL = ("cub200", "cars196")
 RESNET50 = ModelSettings(backbone="resnet50.tv_in1k", weights="hub")
@@ -15,7 +16,8 @@ RESNET50 = ModelSettings(backbone="resnet50.tv_in1k", weights="hub")
 BN_INCEPTION = ModelSettings(backbone="bn_inception", weights="bn_inception-52deb4733.pth")
 
 PAPERS = Experiment(
-    data=DataSettings(crop_scale=(0.08, 1.0)),  # of RandomResizedCrop where nothing else is said [C]
+    # crops of RandomResizedCrop where nothing else is said [C]
+    data=DataSettings(image_size=224, resize=256, crop_scale=(0.08, 1.0)),
     model=ModelSettings(start="random", finish="none", views=1),
     train=TrainSettings(
         mode="finetune",
@@ -27,12 +29,18 @@ PAPERS = Experiment(
         precision="32-true",
     ),
 )
-"""What all the papers do: fine-tune the whole network from a random projection, and choose by Recall@1."""
+"""What papers do where a recipe says nothing else: fine-tune the whole network from a random projection on 224 pixels,
+and choose by Recall@1."""
 
 
 def network(base: ModelSettings) -> Experiment:
     """The change that makes a recipe's backbone another one."""
     return Experiment(model=base)
+
+
+def of_papers(base: ModelSettings, own: Experiment) -> Experiment:
+    """What all the papers do, with a recipe's backbone and its own settings."""
+    return combined(PAPERS, network(base), own)
 
 
 def dimension(size: int) -> Experiment:

@@ -10,7 +10,7 @@ from lookalike.config.schema import (
     ScheduleSettings,
     TrainSettings,
 )
-from lookalike.studies.recipes.base import BN_INCEPTION, PAPERS, RESNET50, SMALL, network
+from lookalike.studies.recipes.base import BN_INCEPTION, RESNET50, SMALL, of_papers
 from lookalike.studies.study import Recipe, combined
 
 
@@ -19,11 +19,9 @@ def soft_triple(dataset: str) -> Recipe:
     return Recipe(
         system="SoftTriple",
         dataset=dataset,
-        experiment=combined(
-            PAPERS,
-            network(BN_INCEPTION),
+        experiment=of_papers(
+            BN_INCEPTION,
             Experiment(
-                data=DataSettings(image_size=224, resize=256),
                 model=ModelSettings(pooling="average", embedding_dim=512),
                 loss=LossSettings(name="soft_triple"),
                 batch=BatchSettings(size=32),
@@ -42,7 +40,6 @@ def soft_triple(dataset: str) -> Recipe:
                 ),
             ),
         ),
-        protocol="papers",
         source="README of the released code",
         caveats=()
         if dataset == "cars196"
@@ -57,11 +54,10 @@ def norm_softmax(dataset: str) -> Recipe:
     return Recipe(
         system="NormSoftmax",
         dataset=dataset,
-        experiment=combined(
-            PAPERS,
-            network(RESNET50),
+        experiment=of_papers(
+            RESNET50,
             Experiment(
-                data=DataSettings(image_size=224, resize=256, crop_scale=(0.5, 1.0)),
+                data=DataSettings(crop_scale=(0.5, 1.0)),
                 model=ModelSettings(pooling="average", norm="layer_norm", embedding_dim=2048, start="none"),
                 loss=LossSettings(name="norm_softmax", temperature=0.05),
                 batch=BatchSettings(
@@ -82,7 +78,6 @@ def norm_softmax(dataset: str) -> Recipe:
                 ),
             ),
         ),
-        protocol="papers",
         source="released code",
         caveats=(
             "images are squeezed to 256 x 256 and cropped in the code; here resized crops of half and more",
@@ -100,9 +95,8 @@ def multi_similarity(dataset: str) -> Recipe:
     return Recipe(
         system="Multi-Similarity",
         dataset=dataset,
-        experiment=combined(
-            PAPERS,
-            network(BN_INCEPTION),
+        experiment=of_papers(
+            BN_INCEPTION,
             Experiment(
                 data=DataSettings(image_size=227, resize=256, crop_scale=(0.16, 1.0)),
                 model=ModelSettings(pooling="maximum", embedding_dim=512, start="kaiming"),  # [C]
@@ -122,7 +116,6 @@ def multi_similarity(dataset: str) -> Recipe:
                 ),
             ),
         ),
-        protocol="papers",
         source="released code",
         caveats=("beta is 50 in the paper and 40 in the code",)
         if dataset == "cub200"
@@ -138,11 +131,9 @@ def margin(dataset: str) -> Recipe:
     return Recipe(
         system="Margin",
         dataset=dataset,
-        experiment=combined(
-            PAPERS,
-            network(RESNET50),
+        experiment=of_papers(
+            RESNET50,
             Experiment(
-                data=DataSettings(image_size=224, resize=256),
                 model=ModelSettings(pooling="average", embedding_dim=128),
                 loss=LossSettings(name="margin"),
                 batch=BatchSettings(sampler="balanced", classes=56, per_class=2, size=112),
@@ -158,7 +149,6 @@ def margin(dataset: str) -> Recipe:
                 ),
             ),
         ),
-        protocol="papers",
         source="Roth et al., Revisiting Training Strategies (2020)",
         caveats=("not the margin paper's own settings, which no source that was read gives",),
     )
@@ -173,9 +163,8 @@ def horde(dataset: str) -> Recipe:
     return Recipe(
         system="HORDE",
         dataset=dataset,
-        experiment=combined(
-            PAPERS,
-            network(BN_INCEPTION),
+        experiment=of_papers(
+            BN_INCEPTION,
             Experiment(
                 data=DataSettings(image_size=256, resize=288),
                 model=ModelSettings(pooling="average", embedding_dim=512),
@@ -193,7 +182,6 @@ def horde(dataset: str) -> Recipe:
                 ),
             ),
         ),
-        protocol="papers",
         source="released code for loss, batches, optimizer and rate",
         caveats=(
             "the code trains 8,000 steps of 80 images, about 109 passes over CUB-200-2011; half of it here",
@@ -210,6 +198,5 @@ def ranked_list(dataset: str) -> Recipe:
         system="Ranked list",
         dataset=dataset,
         experiment=combined(base.experiment, Experiment(loss=LossSettings(name="ranked_list"))),
-        protocol="papers",
         source="ours but for the loss: the training settings are Multi-Similarity's",
     )

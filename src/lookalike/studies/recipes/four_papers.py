@@ -10,8 +10,8 @@ from lookalike.config.schema import (
     ScheduleSettings,
     TrainSettings,
 )
-from lookalike.studies.recipes.base import BN_INCEPTION, PAPERS, RESNET50, SMALL, network
-from lookalike.studies.study import Recipe, combined
+from lookalike.studies.recipes.base import BN_INCEPTION, RESNET50, SMALL, of_papers
+from lookalike.studies.study import Recipe
 
 # ---- Proxy-Anchor: AdamW, average + maximum pooling, warm-up, clipping; most of it only in the code ----
 
@@ -23,11 +23,9 @@ def proxy_anchor(dataset: str) -> Recipe:
     return Recipe(
         system="Proxy-Anchor",
         dataset=dataset,
-        experiment=combined(
-            PAPERS,
-            network(BN_INCEPTION),
+        experiment=of_papers(
+            BN_INCEPTION,
             Experiment(
-                data=DataSettings(image_size=224, resize=256),
                 model=ModelSettings(
                     pooling="average_plus_maximum",  # [C]; the paper is silent
                     embedding_dim=512,
@@ -55,7 +53,6 @@ def proxy_anchor(dataset: str) -> Recipe:
                 ),
             ),
         ),
-        protocol="papers",
         source="released code and its README; the paper for rates, scale and margin",
         caveats=(
             "the paper says 40 epochs on CUB-200-2011 and Cars196, code and README 60",
@@ -93,9 +90,8 @@ def proxynca_pp(dataset: str) -> Recipe:
     return Recipe(
         system="ProxyNCA++",
         dataset=dataset,
-        experiment=combined(
-            PAPERS,
-            network(RESNET50),
+        experiment=of_papers(
+            RESNET50,
             Experiment(
                 data=DataSettings(image_size=256, resize=288),
                 model=ModelSettings(pooling="maximum", norm="layer_norm", embedding_dim=2048),
@@ -161,11 +157,9 @@ def proxy_gml(dataset: str) -> Recipe:
     return Recipe(
         system="ProxyGML",
         dataset=dataset,
-        experiment=combined(
-            PAPERS,
-            network(BN_INCEPTION),
+        experiment=of_papers(
+            BN_INCEPTION,
             Experiment(
-                data=DataSettings(image_size=224, resize=256),
                 model=ModelSettings(pooling="average", embedding_dim=512),
                 loss=LossSettings(
                     name="proxy_gml",
@@ -191,7 +185,6 @@ def proxy_gml(dataset: str) -> Recipe:
                 ),
             ),
         ),
-        protocol="papers",
         source="released commands",
         caveats=(
             "own proxies are always selected, as in the code; the paper adds 1 to their similarity",

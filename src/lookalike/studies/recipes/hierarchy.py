@@ -4,12 +4,11 @@ from lookalike.config.experiment import Experiment
 from lookalike.config.schema import (
     BatchSettings,
     CompatSettings,
-    DataSettings,
     LossSettings,
     ModelSettings,
     TrainSettings,
 )
-from lookalike.studies.recipes.base import BN_INCEPTION, PAPERS, RESNET50, SMALL, network
+from lookalike.studies.recipes.base import BN_INCEPTION, RESNET50, SMALL, network, of_papers
 from lookalike.studies.recipes.compared import multi_similarity
 from lookalike.studies.study import Recipe, combined
 
@@ -22,11 +21,9 @@ def hpl(dataset: str, loss: LossSettings) -> Recipe:
     return Recipe(
         system="Proxy-NCA" if loss.name == "proxy_nca" else "Proxy-Anchor",
         dataset=dataset,
-        experiment=combined(
-            PAPERS,
-            network(RESNET50),
+        experiment=of_papers(
+            RESNET50,
             Experiment(
-                data=DataSettings(image_size=224, resize=256),
                 model=ModelSettings(pooling="average_plus_maximum", embedding_dim=512, start="kaiming"),
                 loss=loss,
                 batch=BatchSettings(size=128),
@@ -42,7 +39,6 @@ def hpl(dataset: str, loss: LossSettings) -> Recipe:
                 ),
             ),
         ),
-        protocol="papers",
         source="supplement: AdamW, 1e-4, batches of 128, 30 epochs, pooling, 512 dimensions",
         caveats=(
             "ours: rate of the proxies (100 times the network's, as Proxy-Anchor's), weight decay, crops, batch "
@@ -93,11 +89,9 @@ def divide_and_conquer(dataset: str) -> Recipe:
     return Recipe(
         system="Divide and Conquer",
         dataset=dataset,
-        experiment=combined(
-            PAPERS,
-            network(RESNET50),
+        experiment=of_papers(
+            RESNET50,
             Experiment(
-                data=DataSettings(image_size=224, resize=256),
                 model=ModelSettings(pooling="average", embedding_dim=128),
                 loss=LossSettings(
                     name="divide_and_conquer", learners=4 if dataset in SMALL else 8, unit_slices=True
@@ -115,7 +109,6 @@ def divide_and_conquer(dataset: str) -> Recipe:
                 ),
             ),
         ),
-        protocol="papers",
         source="released code and its README",
         caveats=(
             "slices train alone for 80 epochs and clusters meet apart for 190, as the README's command says; the "
@@ -143,7 +136,6 @@ def hierarchical_triplet(dataset: str) -> Recipe:
         experiment=combined(
             base.experiment, Experiment(loss=loss, model=ModelSettings(pooling="average", start="random"))
         ),
-        protocol="papers",
         source="ours but for the loss: the training settings are Multi-Similarity's",
         caveats=(
             "formulas and beta are from restatements of the paper that agree",

@@ -4,14 +4,13 @@ from lookalike.config.experiment import Experiment
 from lookalike.config.schema import (
     BatchSettings,
     CompatSettings,
-    DataSettings,
     LossSettings,
     ModelSettings,
     ScheduleSettings,
     TrainSettings,
 )
-from lookalike.studies.recipes.base import BN_INCEPTION, PAPERS, RESNET50, network
-from lookalike.studies.study import Recipe, combined
+from lookalike.studies.recipes.base import BN_INCEPTION, RESNET50, of_papers
+from lookalike.studies.study import Recipe
 
 
 def proxy_synthesis(loss: LossSettings, system: str) -> Recipe:
@@ -19,11 +18,9 @@ def proxy_synthesis(loss: LossSettings, system: str) -> Recipe:
     return Recipe(
         system=system,
         dataset="cars196",
-        experiment=combined(
-            PAPERS,
-            network(BN_INCEPTION),
+        experiment=of_papers(
+            BN_INCEPTION,
             Experiment(
-                data=DataSettings(image_size=224, resize=256),
                 model=ModelSettings(pooling="average", embedding_dim=512),
                 loss=loss,
                 batch=BatchSettings(size=128),
@@ -41,7 +38,6 @@ def proxy_synthesis(loss: LossSettings, system: str) -> Recipe:
                 ),
             ),
         ),
-        protocol="papers",
         source="released code and its README",
         caveats=("the code scores every fifth epoch and takes the best epoch of each metric on its own",),
     )
@@ -52,11 +48,9 @@ def potential_field(dataset: str) -> Recipe:
     return Recipe(
         system="PFML",
         dataset=dataset,
-        experiment=combined(
-            PAPERS,
-            network(RESNET50),
+        experiment=of_papers(
+            RESNET50,
             Experiment(
-                data=DataSettings(image_size=224, resize=256),
                 model=ModelSettings(pooling="average", embedding_dim=512),
                 loss=LossSettings(name="potential_field", proxies_per_class=2 if dataset == "sop" else 15),
                 batch=BatchSettings(size=100),
@@ -73,7 +67,6 @@ def potential_field(dataset: str) -> Recipe:
                 ),
             ),
         ),
-        protocol="papers",
         source="restatements of the paper's supplement, for Cars196",
         caveats=(
             "alpha 3 and delta 0.2 are ours: the values behind the numbers are in no source",
