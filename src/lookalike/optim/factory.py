@@ -46,18 +46,19 @@ class Optimizers:
         self._scaler: torch.amp.GradScaler | None = getattr(fabric.strategy.precision, "scaler", None)
         self._skipped = 0
         self._steppers: list[Any] = [fabric.setup_optimizers(optimizer) for _, optimizer in parts]
-        self._parameters: list[Parameter] = [
-            parameter
-            for _, optimizer in parts
-            for group in optimizer.param_groups
-            for parameter in group["params"]
+        self.parameters: list[Parameter] = [
+            parameter for group in self.groups for parameter in group["params"]
         ]
+
+    @property
+    def groups(self) -> list[Group]:
+        """The groups of all; `load_state_dict` makes new ones."""
+        return [group for _, optimizer in self.parts for group in optimizer.param_groups]
 
     def scale_rates(self, factor: float) -> None:
         """Sets every group's learning rate to its base rate times `factor`."""
-        for _, optimizer in self.parts:
-            for group in optimizer.param_groups:
-                group["lr"] = group["base_lr"] * factor
+        for group in self.groups:
+            group["lr"] = group["base_lr"] * factor
 
     def reset_state(self, parameters: Iterable[Parameter]) -> None:
         """Drops the moments of parameters, such as coarse proxies after a clustering."""
@@ -72,14 +73,13 @@ class Optimizers:
                 self._fabric.clip_gradients(module, stepper, clip_val=settings.clip_value)
             if settings.clip_norm is not None:
                 self._fabric.clip_gradients(module, stepper, max_norm=settings.clip_norm)
-            if self._scaler is None:
+        if self._scaler is None:
+            for stepper in self._steppers:
                 stepper.step()
-        if (
-            self._scaler is not None
-        ):  # stepped by Fabric, the second would be unscaled by what the first has changed
+        else:  # stepped by Fabric, the second would be unscaled by what the first has changed
             self._step_scaled(self._scaler)
         # zero_grad without its hooks, which take a few percent of a small step
-        for parameter in self._parameters:
+        for parameter in self.parameters:
             parameter.grad = None
 
     def _step_scaled(self, scaler: torch.amp.GradScaler) -> None:
@@ -93,6 +93,11 @@ class Optimizers:
         """Steps that were skipped since the last call."""
         skipped, self._skipped = self._skipped, 0
         return skipped
+
+    @property
+    def scale(self) -> float:
+        """By how much the gradients are too large until `step`."""
+        return 1.0 if self._scaler is None else float(self._scaler.get_scale())
 
     def scaler_state(self) -> dict[str, Any]:
         """The state of the loss's scale; empty without one."""

@@ -1,10 +1,10 @@
 """The SQLite database of an index: tables, and connections whose errors are one line with file and remedy."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -29,66 +29,51 @@ INSERT INTO meta VALUES ('next_id', 1), ('version', 0);
 def connect(file: Path, mode: str, *, immutable: bool = False) -> sqlite3.Connection:
     """Opens a database; `mode` is ro, rw or rwc. Threads may share it, one at a time."""
     address = f"{file.absolute().as_uri()}?mode={mode}{'&immutable=1' if immutable else ''}"
-    with explained(file):
+    try:
         connection = sqlite3.connect(
             address, uri=True, isolation_level=None, timeout=30, check_same_thread=False, factory=_Connection
         )
-        connection.file = file
-        connection.execute("PRAGMA synchronous = NORMAL")
+    except sqlite3.DatabaseError as error:
+        raise _explained(error, file) from error
+    connection.file = file
+    connection.execute("PRAGMA synchronous = NORMAL")
     return connection
 
 
-@contextmanager
-def explained(file: Path) -> Iterator[None]:
-    """Around calls of the database.
+def _explained(error: sqlite3.DatabaseError, file: Path) -> FileError:
+    text = first_line(error)
+    if "locked" in text:
+        remedy = "another process is changing the index; try again later"
+    elif "full" in text or "I/O" in text or "readonly" in text or "read-only" in text:
+        remedy = "free space and check the permissions of its folder, then give the same command again"
+    else:
+        remedy = "it is damaged or missing; remove the folder and build the index again"
+    return FileError(f"cannot read or write '{file}': {text}; {remedy}")
 
-    Raises:
-        FileError: the disk is full, another process holds the file for long, or it is damaged.
-    """
-    try:
-        yield
-    except sqlite3.IntegrityError:
-        raise
-    except sqlite3.DatabaseError as error:
-        text = first_line(error)
-        if "locked" in text:
-            remedy = "another process is changing the index; try again later"
-        elif "full" in text or "I/O" in text or "readonly" in text or "read-only" in text:
-            remedy = "free space and check the permissions of its folder, then give the same command again"
-        else:
-            remedy = "it is damaged or missing; remove the folder and build the index again"
-        raise FileError(f"cannot read or write '{file}': {text}; {remedy}") from error
+
+def _explaining(method: Callable[..., Any]) -> Any:
+    """A method of a cursor that raises a `FileError` where the disk is full, or the file locked for long or damaged."""
+
+    @wraps(method)
+    def call(self: "_Cursor", *arguments: Any) -> Any:
+        try:
+            return method(self, *arguments)
+        except sqlite3.IntegrityError:
+            raise
+        except sqlite3.DatabaseError as error:
+            raise _explained(error, self.connection.file) from error
+
+    return call
 
 
 class _Cursor(sqlite3.Cursor):
     connection: "_Connection"
-
-    def execute(self, *arguments: Any) -> Self:
-        with explained(self.connection.file):
-            super().execute(*arguments)
-        return self
-
-    def executemany(self, *arguments: Any) -> Self:
-        with explained(self.connection.file):
-            super().executemany(*arguments)
-        return self
-
-    def executescript(self, *arguments: Any) -> Self:
-        with explained(self.connection.file):
-            super().executescript(*arguments)
-        return self
-
-    def fetchone(self) -> Any:
-        with explained(self.connection.file):
-            return super().fetchone()
-
-    def fetchall(self) -> list[Any]:
-        with explained(self.connection.file):
-            return super().fetchall()
-
-    def __next__(self) -> Any:
-        with explained(self.connection.file):
-            return super().__next__()
+    execute = _explaining(sqlite3.Cursor.execute)
+    executemany = _explaining(sqlite3.Cursor.executemany)
+    executescript = _explaining(sqlite3.Cursor.executescript)
+    fetchone = _explaining(sqlite3.Cursor.fetchone)
+    fetchall = _explaining(sqlite3.Cursor.fetchall)
+    __next__ = _explaining(sqlite3.Cursor.__next__)
 
 
 class _Connection(sqlite3.Connection):
@@ -97,13 +82,13 @@ class _Connection(sqlite3.Connection):
     def cursor(self, *_: Any) -> _Cursor:  # type: ignore[override]
         return super().cursor(_Cursor)
 
-    def execute(self, *arguments: Any) -> _Cursor:
+    def execute(self, *arguments: Any) -> Any:
         return self.cursor().execute(*arguments)
 
-    def executemany(self, *arguments: Any) -> _Cursor:
+    def executemany(self, *arguments: Any) -> Any:
         return self.cursor().executemany(*arguments)
 
-    def executescript(self, *arguments: Any) -> _Cursor:
+    def executescript(self, *arguments: Any) -> Any:
         return self.cursor().executescript(*arguments)
 
 

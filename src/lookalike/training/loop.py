@@ -164,7 +164,7 @@ class Learner:
                 if parameter.grad is not None:
                     processes.sum_(parameter.grad)
         self.optimizers.reset_state(self.loss.pop_reset_parameters())
-        self.log.measure_gradients(self.optimizers, self.fabric)
+        self.log.measure_gradients(self.optimizers)
         self.optimizers.step(self.settings)
 
     def end_epoch(self) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from lookalike.optim.factory import Optimizers
@@ -140,12 +139,10 @@ class StepLog:
         """Starts the clock."""
         self._began = time.perf_counter()
 
-    def measure_gradients(self, optimizers: Optimizers, fabric: Fabric) -> None:
+    def measure_gradients(self, optimizers: Optimizers) -> None:
         """Takes the norm of all gradients before they are clipped; of sharded proxies, those of this process."""
         if self._loggers:
-            scaler = getattr(fabric.strategy.precision, "scaler", None)
-            scale = 1.0 if scaler is None else scaler.get_scale()
-            self._gradient_norm = gradient_norm(_parameters(optimizers)) / scale
+            self._gradient_norm = gradient_norm(optimizers.parameters) / optimizers.scale
 
     def end_step(self, optimizers: Optimizers, loss: float, images: int, *, device: torch.device) -> None:
         """Hands on the numbers of the step."""
@@ -156,7 +153,7 @@ class StepLog:
                 "step",
                 {
                     "loss": loss,
-                    **{f"lr_{group['name']}": group["lr"] for group in _groups(optimizers)},
+                    **{f"lr_{group['name']}": group["lr"] for group in optimizers.groups},
                     "gradient_norm": self._gradient_norm,
                     "images_per_second": images / max(now - self._began, 1e-9),
                     "memory_gb": peak_memory_gb(device),
@@ -205,14 +202,6 @@ def peak_memory_gb(device: torch.device) -> float:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 1e9 if sys.platform == "darwin" else peak * 1024 / 1e9
-
-
-def _groups(optimizers: Optimizers) -> list[dict[str, Any]]:
-    return [group for _, optimizer in optimizers.parts for group in optimizer.param_groups]
-
-
-def _parameters(optimizers: Optimizers) -> list[Tensor]:
-    return [parameter for group in _groups(optimizers) for parameter in group["params"]]
 
 
 def _keep_rows(file: Path, steps_done: int) -> None:

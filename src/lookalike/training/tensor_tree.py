@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from lookalike.errors import FileError
-from lookalike.utils.io import os_errors, read_json, to_json, write_text
+from lookalike.utils.io import escape_surrogates, os_errors, read_json, to_json, write_text
 from lookalike.utils.tensor_file import REMEDY, checksum, load_tensors, save_tensors
 
 _KEY = "tensor"
@@ -63,7 +63,7 @@ def load_tree(path: Path) -> dict[str, Any]:
 
 
 def _crc32(text: str) -> int:
-    return zlib.crc32(text.encode("utf-8", "surrogateescape"))  # names of classes may not be UTF-8
+    return zlib.crc32(escape_surrogates(text).encode())  # as `write_text` writes it
 
 
 def _tensor_file(path: Path) -> Path | None:
