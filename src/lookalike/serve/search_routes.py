@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 
 from lookalike.search.image_search import SearchOptions, search_vectors
 from lookalike.search.index import ImageIndex
@@ -29,15 +30,33 @@ from lookalike.serve.store import Store
 from lookalike.serve.uploads import read_upload
 
 
+@dataclass(frozen=True)
+class Page:
+    """A part of the hits: those after the first `offset`."""
+
+    options: SearchOptions
+    offset: int
+
+
+def page_of(
+    k: K = 20,
+    offset: Offset = 0,
+    where: Where = None,
+    threshold: Threshold = None,
+    hide_unknown: Hide = False,
+    collapse: Collapse = None,
+) -> Page:
+    """What the parameters of a request ask for."""
+    return Page(SearchOptions(k + offset, where, threshold, hide_unknown, collapse), offset)
+
+
+Asked = Annotated[Page, Depends(page_of)]
+
+
 def add_search(app: FastAPI, store: Store, settings: ServeSettings) -> None:
     """Adds the routes that search."""
 
-    async def answer(
-        request: Request,
-        item: int | None,
-        options: SearchOptions,
-        offset: int,
-    ) -> SearchAnswer:
+    async def answer(request: Request, item: int | None, page: Page) -> SearchAnswer:
         async with _place(request.app, settings):
             content = b"" if request.method == "GET" else await read_upload(request, settings)
             if (item is None) == (not content):
@@ -48,37 +67,17 @@ def add_search(app: FastAPI, store: Store, settings: ServeSettings) -> None:
                 vector = await request.app.state.batcher.submit(
                     await request.app.state.decoder.decode(content)
                 )
-            return await asyncio.to_thread(_search, store, vector, item, options, offset)
+            return await asyncio.to_thread(_search, store, vector, item, page)
 
     @app.post("/api/search", responses=declared(404, 408, 413, 415, 503), openapi_extra=UPLOAD)
-    async def search(
-        request: Request,
-        id: OptionalQueryId = None,
-        k: K = 20,
-        offset: Offset = 0,
-        where: Where = None,
-        threshold: Threshold = None,
-        hide_unknown: Hide = False,
-        collapse: Collapse = None,
-    ) -> SearchAnswer:
+    async def search(request: Request, page: Asked, id: OptionalQueryId = None) -> SearchAnswer:
         """The images most similar to an uploaded image (the body, or a form's first file) or to image `id`."""
-        options = SearchOptions(k + offset, where, threshold, hide_unknown, collapse)
-        return await answer(request, id, options, offset)
+        return await answer(request, id, page)
 
     @app.get("/api/search", responses=declared(404, 503))
-    async def search_by_id(
-        request: Request,
-        id: QueryId,
-        k: K = 20,
-        offset: Offset = 0,
-        where: Where = None,
-        threshold: Threshold = None,
-        hide_unknown: Hide = False,
-        collapse: Collapse = None,
-    ) -> SearchAnswer:
+    async def search_by_id(request: Request, page: Asked, id: QueryId) -> SearchAnswer:
         """The images most similar to image `id` of the index."""
-        options = SearchOptions(k + offset, where, threshold, hide_unknown, collapse)
-        return await answer(request, id, options, offset)
+        return await answer(request, id, page)
 
 
 @contextlib.asynccontextmanager
@@ -93,21 +92,21 @@ async def _place(app: FastAPI, settings: ServeSettings) -> AsyncIterator[None]:
         app.state.waiting -= 1
 
 
-def _search(store: Store, vector: Any, item: int | None, options: SearchOptions, offset: int) -> SearchAnswer:
+def _search(store: Store, vector: Any, item: int | None, page: Page) -> SearchAnswer:
     (found,) = search_vectors(
         store.current(),
         ["query"],
         vector[None],
-        options,
+        page.options,
         fingerprint=store.encoder.fingerprint,
         leave_out=[item],
     )
     hits = [hit.to_dict() for hit in found.hits]
-    more = len(hits) == options.k and len(hits) < MOST_HITS
+    more = len(hits) == page.options.k and len(hits) < MOST_HITS
     return SearchAnswer(
         unknown=found.unknown,
         threshold=found.threshold,
-        hits=hits[offset:],
+        hits=hits[page.offset :],
         next_offset=len(hits) if more else None,
     )
 
