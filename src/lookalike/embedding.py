@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import polars
@@ -172,21 +172,25 @@ def embed_to_file(
     """
     check_choice("format", file.suffix, (".npy", ".npz", ".parquet"))
     shape = (len(table), embedder.embedding_dim)
+    options: dict[str, Any] = {"device": device, "progress": progress}
+
+    def write_array(stream: IO[bytes]) -> None:
+        npy.write_array_header_1_0(stream, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        reserve(stream, stream.tell() + 4 * math.prod(shape))
+        for _, rows in _embedded(embedder, table, **options):
+            stream.write(rows.astype("<f4", copy=False).tobytes())
 
     def write(temporary: Path) -> None:
-        options: dict[str, Any] = {"device": device, "progress": progress}
         with temporary.open("wb") as stream:
             if file.suffix == ".npy":
-                header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-                npy.write_array_header_1_0(stream, header)
-            reserve(stream, stream.tell() + 4 * math.prod(shape))
-            if file.suffix == ".npy":
-                for _, rows in _embedded(embedder, table, **options):
-                    stream.write(rows.astype("<f4", copy=False).tobytes())
+                write_array(stream)
+                return
+            reserve(stream, 4 * math.prod(shape))
+        found = embed(embedder, table, **options)
         if file.suffix == ".npz":
-            embed(embedder, table, **options).save(temporary)
-        elif file.suffix == ".parquet":
-            embed(embedder, table, **options).to_frame().write_parquet(temporary)
+            found.save(temporary)
+        else:
+            found.to_frame().write_parquet(temporary)
 
     with os_errors("write", file, "free space or name a file elsewhere"):
         write_atomically(file, write)

@@ -2,9 +2,12 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
+
+from lookalike.cli.train import default_run
 
 FAST = ["--set", "train.mode=frozen", "--set", "train.epochs=1", "--set", "data.workers=0", "--quiet"]
 
@@ -45,6 +48,23 @@ def test_train_json_is_the_result(lookalike, desk):
     assert done.code == 0
     assert json.loads(done.out) == json.loads((desk / "runs" / "json" / "result.json").read_text())
     assert done.err == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        ("photos", "photos"),
+        ("photos/", "photos"),
+        ("cars.v2", "cars.v2"),
+        ("cars196.zip", "cars196"),
+        ("glyphs", "glyphs"),
+    ],
+)
+def test_a_run_is_named_after_its_data(data, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "cars.v2").mkdir()
+    assert default_run(data) == Path("runs") / name
 
 
 def test_evaluate_run_gives_the_numbers_of_training(lookalike, trained):

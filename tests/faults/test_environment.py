@@ -20,10 +20,8 @@ from lookalike.preprocessing import Preprocessing
 
 NAMES = {"0": "фото", "1": "사진", "2": "<b>&amp;", "3": "=1+1"}
 SURROUNDINGS = {
-    "locale C": (
-        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        "\\udc",
-    ),  # the bytes, escaped
+    # names are shown as their bytes, escaped
+    "locale C": ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, "\\udc"),
     "Windows code page": ({"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0", "HF_HUB_OFFLINE": "1"}, "사진"),
 }
 """What is set, and a name that is shown."""

@@ -87,19 +87,20 @@ def test_a_process_that_fails_ends_the_others(tmp_path):
     done = subprocess.run(
         [*launcher, "train", "photos", "--out", "run", "--device", "cpu", *words],
         cwd=tmp_path,
-        env={**os.environ, "LOOKALIKE_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            "LOOKALIKE_CACHE": str(tmp_path / "cache"),
+            "OMP_NUM_THREADS": "1",
+            "LOOKALIKE_TIMEOUT": "200",  # on a busy machine the other process would give up first
+        },
         capture_output=True,
         text=True,
         timeout=240,
     )
     assert done.returncode != 0
     told = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    known = ("error: out of memory in epoch 1, step 1, ", "error: another process of this run has stopped")
-    assert (
-        told
-    )  # either process may be the first to end, and torchrun then ends the other before it says a word
-    assert all(line.startswith(known) for line in told)
-    assert "closed by peer" not in done.stderr
+    assert any(line.startswith("error: out of memory in epoch 1, step 1, ") for line in told), done.stderr
+    assert "closed by peer" not in done.stderr  # torchrun may end the other process before it says a word
 
 
 def test_sharded_proxies_train_as_whole_ones_and_continue_in_any_number_of_processes(tmp_path):

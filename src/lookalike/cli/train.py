@@ -56,7 +56,8 @@ Overwrite = Annotated[bool, typer.Option(help="Replace an earlier run in the fol
 
 def default_run(data: str) -> Path:
     """runs/NAME, NAME being that of a folder, of a file without its suffix, or of a known data set."""
-    return Path("runs") / (Path(data).resolve().stem or "all")
+    path = Path(data).resolve()
+    return Path("runs") / ((path.name if path.is_dir() else path.stem) or "all")
 
 
 def train(

@@ -104,9 +104,8 @@ def _opened(
                 f"index '{out}' uses engine '{facts.engine}'{f' at {facts.uri}' if facts.uri else ''}; give another "
                 "--out for another engine"
             )
-        if not (
-            out / MODEL / "model.safetensors"
-        ).is_file():  # a run was ended between index.json and the model
+        # the command may have been ended between index.json and the model
+        if not (out / MODEL / "model.safetensors").is_file():
             save_model(out / MODEL, embedder, class_names=class_names)
     except BaseException:
         index.close()

@@ -66,9 +66,8 @@ class Update:
         self._strict = strict
         self._placement = Placement(-1)
         self._new: dict[str, tuple[IndexedFile, Floats]] = {}  # embedded, by digest
-        self._known: list[
-            tuple[str, IndexedFile]
-        ] = []  # further files of contents that are in the index or in _new
+        # further files of contents that are in the index or in _new, by digest
+        self._known: list[tuple[str, IndexedFile]] = []
         self._broken: list[str] = []
         self._committed = time.monotonic()
 

@@ -84,9 +84,8 @@ class FeatureCache:
             if context.is_main_process:
                 self._fill(wanted)
             context.processes.barrier(patient=True)
-            if not all(
-                self.store.has(self.key(view)) for view in wanted
-            ):  # another machine has another cache
+            here = all(self.store.has(self.key(view)) for view in wanted)
+            if not here:  # this is another machine, with another cache
                 self._fill(wanted)
             context.processes.barrier(patient=True)
         self._arrays |= {view: self.store.open(self.key(view)) for view in wanted}

@@ -1,17 +1,36 @@
 """Folders in the cache that are made once: whole or absent, by one process at a time."""
 
 import contextlib
+import hashlib
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from lookalike.errors import FileError
 from lookalike.utils.array_store import REMEDY
+from lookalike.utils.cache_dir import cache_folder
 from lookalike.utils.io import os_errors
 
 PARTIAL = ".partial"
+
+
+def folder_of(files: Iterable[tuple[Path, str]]) -> Path:
+    """The folder in the cache for files, named by the SHA-256 of their contents, each with a word of its own.
+
+    Raises:
+        FileError: a file cannot be read.
+    """
+    sha = hashlib.sha256()
+    for file, word in files:
+        try:
+            with open(file, "rb") as stream:
+                sha.update(word.encode() + hashlib.file_digest(stream, "sha256").digest())
+        except OSError as error:
+            raise FileError(f"{file}: cannot be read ({error.strerror})") from error
+    return cache_folder() / "archives" / sha.hexdigest()[:32]
 
 
 def make_folder(folder: Path, fill: Callable[[Path], None]) -> None:

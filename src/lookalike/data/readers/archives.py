@@ -1,7 +1,6 @@
 """Unpacks zip and tar archives, and archives inside them, into the cache: once, whole, and never outside it."""
 
 import contextlib
-import hashlib
 import lzma
 import re
 import shutil
@@ -18,8 +17,7 @@ from typing import IO
 from lookalike.data.readers.files import is_system_file
 from lookalike.data.readers.zip_names import name_decoder
 from lookalike.errors import FileError, first_line
-from lookalike.utils.cache_dir import cache_folder
-from lookalike.utils.cached_folder import make_folder
+from lookalike.utils.cached_folder import folder_of, make_folder
 
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tgz", ".tar.gz", ".tbz2", ".tar.bz2", ".txz", ".tar.xz")
 MAX_DEPTH = 3
@@ -44,14 +42,7 @@ def unpack(archives: Sequence[Path]) -> Path:
     Raises:
         FileError: not an archive, damaged, or with members that would land elsewhere.
     """
-    sha = hashlib.sha256()
-    for archive in archives:
-        try:
-            with open(archive, "rb") as stream:
-                sha.update(hashlib.file_digest(stream, "sha256").digest())
-        except OSError as error:
-            raise FileError(f"{archive}: cannot be read ({error.strerror})") from error
-    folder = cache_folder() / "archives" / sha.hexdigest()[:32]
+    folder = folder_of((archive, "") for archive in archives)
     make_folder(folder, lambda temporary: _unpack_all(archives, temporary))
     return folder
 

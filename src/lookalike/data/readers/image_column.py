@@ -3,7 +3,6 @@
 The images are unpacked into the cache, once, next to a table `images.csv` of the other columns, for `read_table`.
 """
 
-import hashlib
 import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +16,7 @@ from lookalike.data.readers.folder import part_of
 from lookalike.data.readers.frames import write_frame
 from lookalike.data.readers.tables import BOX_COLUMNS, FLAG_COLUMNS, is_coarse, read_table
 from lookalike.errors import DataError, first_line
-from lookalike.utils.cache_dir import cache_folder
-from lookalike.utils.cached_folder import make_folder
+from lookalike.utils.cached_folder import folder_of, make_folder
 from lookalike.utils.io import read_json
 
 IMAGE_COLUMNS = ("image", "img")
@@ -64,11 +62,7 @@ def read_shards(
     ignore_labels: Collection[str] = (),
 ) -> LabeledImages:
     """The data set in files that hold images, unpacked into the cache under the hash of their content."""
-    sha = hashlib.sha256()
-    for shard in shards:
-        with open(shard.file, "rb") as stream:
-            sha.update(shard.split.encode() + hashlib.file_digest(stream, "sha256").digest())
-    folder = cache_folder() / "archives" / sha.hexdigest()[:32]
+    folder = folder_of((shard.file, shard.split) for shard in shards)
     make_folder(folder, lambda temporary: _unpack(shards, temporary))
     table = read_table(folder / TABLE, verify=verify, labeled=labeled, ignore_labels=ignore_labels)
     return replace(table, name=name)
