@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console as RichConsole
 
-from lookalike.utils.console import CONTROLS, Console, escape_controls
+from lookalike.utils.console import CONTROLS, Console, escape_controls, one_line
 from lookalike.utils.progress import BarProgress
 
 
@@ -24,6 +24,7 @@ def test_nothing_that_steers_a_terminal_is_written(text):
 @given(st.text())
 def test_json_is_read_back_as_it_was(text):
     assert json.loads(escape_controls(json.dumps([text], ensure_ascii=False))) == [text]
+    assert not {"\n", "\t"} & set(one_line(text))
 
 
 @pytest.mark.parametrize("name", ["\x1b[2Jred", "a\rb", "\x9b31m", "\u202egpj.exe"])

@@ -16,6 +16,7 @@ from lookalike.config.schema import DataSettings
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.read import read
 from lookalike.data.screen import describe_skipped, drop_unreadable
+from lookalike.utils.console import one_line
 from lookalike.utils.progress import Progress
 
 LOGGER = logging.getLogger("lookalike")
@@ -56,7 +57,7 @@ def read_and_report(
         table = read(source, layout=layout, verify=verify, labeled=labeled, ignore_labels=ignore_labels)
         (progress or Progress()).say(describe_table(table))
     for note in table.notes:
-        LOGGER.warning("note: %s", note)
+        LOGGER.warning("note: %s", one_line(note))
     return replace(table, notes=())
 
 
@@ -91,5 +92,5 @@ def load_images(
     )
     whole, skipped = drop_unreadable(table, on_bad_file=on_bad_file, progress=progress)
     if skipped:
-        LOGGER.warning("skipped: %s", describe_skipped(skipped, len(table)))
+        LOGGER.warning("skipped: %s", one_line(describe_skipped(skipped, len(table))))
     return whole

@@ -13,6 +13,11 @@ def escape_controls(text: str) -> str:
     return text.translate(ESCAPES)
 
 
+def one_line(text: str) -> str:
+    """`text` without control characters, line breaks among them, for a row of a list."""
+    return escape_controls(text).replace("\n", "\\u000a").replace("\t", "\\u0009")
+
+
 class Console:
     """A text stream that escapes control characters; all else is that of the stream itself.
 
