@@ -120,6 +120,32 @@ def test_unknown_is_reported_and_hidden_on_request(page):
     playwright.expect(page.locator(".hit")).to_have_count(12)
 
 
+def test_two_images_are_compared_by_mouse(page):
+    page.click("#browse")
+    for number in (0, 2):
+        page.locator("#hits li").nth(number).hover()
+        page.click(f".compare >> nth={number}")
+    playwright.expect(page.locator("#compare")).to_be_visible()
+    playwright.expect(page.locator("#left-name")).to_have_text("photos/a/0.png")
+    playwright.expect(page.locator("#right-name")).to_have_text("photos/c/2.png")
+
+
+def test_the_indexs_own_threshold_counts_until_the_slider_moves(page):
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if "/api/search" in request.url else None)
+    give(page, "drop", 4)
+    first(page, "photos/b/4.png")
+    playwright.expect(page.locator("#threshold-value")).to_have_text("0.900")
+    page.locator("#threshold").focus()
+    page.keyboard.press("End")
+    playwright.expect(page.locator("#threshold-value")).to_have_text("1.000")
+    playwright.expect(page.locator(".hit.below")).not_to_have_count(0)
+    page.click("#reset")
+    playwright.expect(page.locator(".hit.below")).to_have_count(0)
+    playwright.expect(page.locator("#threshold-value")).to_have_text("0.900")
+    assert ["threshold=" in url for url in asked] == [False, True, False]
+
+
 def test_keyboard_only(page):
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.id") == "where"

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lookalike.cli.common import Device, Runtime, encoder_device
+from lookalike.utils.console import one_line
 
 Index = Annotated[Path, typer.Argument(help="An index folder, as `lookalike index` leaves it.")]
 Images = Annotated[
@@ -78,14 +79,16 @@ def search(
             continue
         if hits.error:
             continue
-        print(readable(hits.query) + ("  unknown" if hits.unknown else ""))
+        print(one_line(readable(hits.query)) + ("  unknown" if hits.unknown else ""))
         for hit in hits.hits:
             mark = "?" if hit.same_class is False else " "
             also = f"  (+ {len(hit.copies)} identical)" if hit.copies else ""
             gone = "  (file is gone)" if hit.missing else ""
-            print(f"{mark} {hit.similarity:.3f}  {readable(hit.path)}  {hit.label}{also}{gone}")
+            print(
+                f"{mark} {hit.similarity:.3f}  {one_line(readable(hit.path))}  {one_line(hit.label)}{also}{gone}"
+            )
     for hits in bad:
-        print(f"error: {readable(hits.error)}", file=sys.stderr)
+        print(f"error: {one_line(readable(hits.error))}", file=sys.stderr)
     if bad:
         raise typer.Exit(1)
 

@@ -29,4 +29,5 @@ def write_hits(file: Path, found: Sequence[QueryHits]) -> Path:
         for hits in found
         if not hits.error
     ]
-    return write_page(file, "hits.html", title="Most similar images", queries=queries)
+    marked = any(hits.threshold is not None for hits in found)
+    return write_page(file, "hits.html", title="Most similar images", queries=queries, marked=marked)

@@ -5,7 +5,8 @@ const $ = (id) => document.getElementById(id);
 const PAGE = 40;
 const state = { blob: null, id: null, browsing: false, next: null, asked: 0, picked: [] };
 const calibrated = document.body.dataset.threshold;
-let slid = false;
+const wide = window.matchMedia("(min-width: 761px)");
+let slid = false; // until the slider is moved, the index's own threshold counts
 
 function say(text, kind = "") {
   $("status").textContent = text;
@@ -23,10 +24,8 @@ function query(offset) {
   }
   values.set("k", PAGE);
   values.set("offset", offset);
-  if (calibrated || slid) {
-    values.set("threshold", $("threshold").value);
-    if ($("hide").checked) values.set("hide_unknown", "true");
-  }
+  if (slid) values.set("threshold", $("threshold").value);
+  if ((calibrated || slid) && $("hide").checked) values.set("hide_unknown", "true");
   if ($("collapse").checked) values.set("collapse", "0.98");
   if (state.id !== null) values.set("id", state.id);
   return `/api/search?${values}`;
@@ -65,8 +64,15 @@ function show(answer, offset) {
   state.next = state.browsing ? answer.next_after : answer.next_offset;
   $("more").hidden = state.next === null;
   const count = $("hits").children.length;
+  const below = document.querySelectorAll(".hit.below").length;
+  if (!slid && !state.browsing && answer.threshold !== null) slideTo(answer.threshold);
   if (!state.browsing && answer.unknown) say("Unknown: nothing in the index is similar enough.", "unknown");
-  else say(count ? `${count} images shown` : "No image matches.");
+  else say(count ? `${count} images shown` + (below ? `, ${below} of them below the threshold` : "") : "No image matches.");
+}
+
+function slideTo(value) {
+  $("threshold").value = value;
+  $("threshold-value").value = Number(value).toFixed(3);
 }
 
 function card(hit) {
@@ -88,8 +94,16 @@ function card(hit) {
   path.textContent = (hit.missing ? "file is gone: " : "") + hit.path + more;
   button.append(image, name, path);
   button.addEventListener("click", () => from(hit.id));
+  const compare = document.createElement("button");
+  compare.type = "button";
+  compare.className = "compare";
+  compare.textContent = "\u21c4";
+  compare.title = "Compare two images (c)";
+  compare.setAttribute("aria-label", `Compare ${image.alt}`);
+  compare.tabIndex = -1; // the key c does it
+  compare.addEventListener("click", () => pick(button));
   const item = document.createElement("li");
-  item.append(button);
+  item.append(button, compare);
   return item;
 }
 
@@ -119,7 +133,7 @@ function firstImage(transfer) {
 function pick(button) {
   button.classList.toggle("picked");
   state.picked = [...document.querySelectorAll(".hit.picked")].slice(0, 2);
-  if (state.picked.length < 2) return say("Press c on a second image to compare the two.");
+  if (state.picked.length < 2) return say(state.picked.length ? "Pick a second image to compare the two (c, or its \u21c4)." : "");
   ["left", "right"].forEach((side, number) => {
     $(side).src = `/api/items/${state.picked[number].dataset.id}/image?side=1200`;
     $(`${side}-name`).textContent = state.picked[number].title;
@@ -140,6 +154,7 @@ function move(key) {
 }
 
 const drop = $("drop");
+const options = document.querySelector("#options details");
 drop.addEventListener("click", () => $("file").click());
 drop.addEventListener("keydown", (event) => { if (["Enter", " "].includes(event.key)) { event.preventDefault(); $("file").click(); } });
 document.addEventListener("dragover", (event) => { event.preventDefault(); drop.classList.add("over"); });
@@ -153,15 +168,17 @@ $("browse").addEventListener("click", () => { state.browsing = true; ask(); });
 $("more").addEventListener("click", () => ask(state.next));
 $("options").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
 ["where", "hide", "collapse"].forEach((id) => $(id).addEventListener("change", () => ask()));
-$("threshold").addEventListener("input", () => { slid = true; $("threshold-value").value = Number($("threshold").value).toFixed(3); });
+$("threshold").addEventListener("input", () => { slid = true; slideTo($("threshold").value); });
 $("threshold").addEventListener("change", () => ask());
-$("reset")?.addEventListener("click", () => { $("threshold").value = calibrated; $("threshold-value").value = Number(calibrated).toFixed(3); ask(); });
+$("reset")?.addEventListener("click", () => { slid = false; slideTo(calibrated); ask(); });
 document.addEventListener("keydown", (event) => {
   const typing = event.target.matches("input[type=search], input[type=range]") || $("compare").open;
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "/") { event.preventDefault(); $("where").focus(); }
+  if (event.key === "/") { event.preventDefault(); options.open = true; $("where").focus(); }
   else if (event.key === "o") $("file").click();
   else if (event.key === "c" && event.target.matches(".hit")) pick(event.target);
   else if (event.key.startsWith("Arrow") && move(event.key)) event.preventDefault();
 });
-if (calibrated) $("threshold-value").value = Number(calibrated).toFixed(3);
+if (calibrated) slideTo(calibrated);
+options.open = wide.matches;
+wide.addEventListener("change", () => { options.open = wide.matches; });
