@@ -49,12 +49,14 @@ class DataSettings(Settings):
     image_size: int | None = Field(
         None,
         ge=16,
+        le=4096,
         description="input resolution in pixels; None: the backbone's own, six sevenths of it without a GPU, "
         "and at most twice the images' median short side",
     )
     resize: int | None = Field(
         None,
         ge=16,
+        le=4096,
         description="short side before the central crop; None: image_size, which crops least; the papers take 256 for "
         "224 pixels",
     )
