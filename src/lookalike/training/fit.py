@@ -185,7 +185,6 @@ def _run(
     with context.clock.phase("evaluation"):
         before, after = (score(context.split.test, matrix, processes=context.processes) for matrix in vectors)
     result |= {"test": after.to_dict(), "test_start": before.to_dict(), "seconds": context.clock.seconds()}
-    result["in_words"] = describe_result(context, result)
     if context.is_main_process:
         after.save(context.run_dir.path / "test_queries")
     if copies:
@@ -197,6 +196,7 @@ def _run(
         result |= {
             "test_trained_on": {"classes": seen.classes, "images": len(paths), "test_without": without}
         }
+    result["in_words"] = describe_result(context, result)
     _save(context, network, result)
     return FitResult(result, context.split.test, *vectors)
 
