@@ -62,5 +62,6 @@ def test_test_images_that_were_not_new_are_spoken_of():
     assert without_known_images({}) == []
     assert without_known_images({"test_copies": copies, "test_trained_on": known}) == [
         "2 test images are copies of training or validation images: without them it is 50 of 100.",
-        "1,200 test images were trained on by the run that this one started from: without them nothing can be measured.",
+        "1,200 test images were trained on by the run that this one started from: without them nothing can be "
+        "measured.",
     ]

@@ -119,7 +119,9 @@ def _run(arguments: list[str] | None) -> int:
         known = _known_failure(error)
         return _usage(error) if known is None else _failed(known)
     if code == _INTERRUPTED:
-        print("stopped; a study continues with the same command, a training run with --resume", file=sys.stderr)
+        print(
+            "stopped; a study continues with the same command, a training run with --resume", file=sys.stderr
+        )
         return 1
     return code
 
