@@ -8,6 +8,7 @@ docs/reference/settings.md       every setting with its default
 docs/reference/python_api.md     what `import lookalike` offers
 docs/reference/studies.md        every table and figure of the papers
 docs/reference/backbones.md      the table of recommended backbones; the rest of the page is written by hand
+docs/reference/losses.md         the table of losses; the rest of the page is written by hand
 docs/reference/metrics.md        the table and the entries of all metrics; the rest of the page is written by hand
 """
 
@@ -22,7 +23,8 @@ from pydantic import BaseModel
 import lookalike
 from lookalike.cli import app
 from lookalike.config.experiment import setting_facts
-from lookalike.evaluation.glossary import reference_sections, reference_table
+from lookalike.evaluation.metrics import METRICS
+from lookalike.losses import LOSSES, arguments_of
 from lookalike.models.recommended import recommended
 from lookalike.studies import STUDIES
 from lookalike.studies.published import SOURCES, citation
@@ -41,7 +43,11 @@ def pages() -> dict[str, str]:
         "reference/python_api.md": python_api(),
         "reference/studies.md": studies(),
     }
-    filled = {"reference/metrics.md": metrics(), "reference/backbones.md": backbones()}
+    filled = {
+        "reference/losses.md": losses(),
+        "reference/metrics.md": metrics(),
+        "reference/backbones.md": backbones(),
+    }
     return {path: GENERATED + text for path, text in generated.items()} | filled
 
 
@@ -81,7 +87,30 @@ def _title(file: Path) -> str:
 
 def metrics() -> str:
     """The page of metrics, with what METRICS holds between its marks."""
-    return _filled("metrics.md", {"table": reference_table(), "entries": reference_sections()})
+    lines = ["| key | name | value of a query, or of all clusters |", "|---|---|---|"]
+    lines += [f"| `{one.key}` | {one.title} | {one.formula} |" for one in METRICS.values()]
+    entries = [
+        f"### `{one.key}`\n\n{one.title}: `{one.formula}`. {one.meaning}\n\nElsewhere: {one.elsewhere}"
+        for one in METRICS.values()
+    ]
+    return _filled("metrics.md", {"table": "\n".join(lines), "entries": "\n\n".join(entries)})
+
+
+def losses() -> str:
+    """The page of losses, with the table of LOSSES between its marks."""
+    lines = ["| name | class | arguments | searched | source |", "|---|---|---|---|---|"]
+    for name, kind in LOSSES.items():
+        arguments = ", ".join(
+            f"`{p.name}`" if p.default is p.empty else f"`{p.name}={_number(p.default)}`"
+            for p in arguments_of(kind).values()
+        )
+        searched = ", ".join(f"`{r.name}` {r.low:g} to {r.high:g}" for r in kind.search_space)
+        lines.append(f"| `{name}` | `{kind.__name__}` | {arguments} | {searched} | {kind.paper} |")
+    return _filled("losses.md", {"table": "\n".join(lines)})
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def backbones() -> str:

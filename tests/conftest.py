@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 
 from toys import colored_squares
@@ -49,3 +50,12 @@ def own_cache(tmp_path, monkeypatch) -> Path:
     """Caches of one test, which do not stay on the machine."""
     monkeypatch.setenv("LOOKALIKE_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+@pytest.fixture(params=[1, 2, 5])
+def threads(request):
+    """As many threads as torch is told to compute with."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)

@@ -23,6 +23,18 @@ def test_links_lead_to_files(document):
             assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
+def test_the_files_that_the_architecture_page_names_exist():
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    table = page[page.index("## Where a change belongs") : page.index("## Rules")]
+    rows = [re.findall(r"`([\w./]+)`", line) for line in table.splitlines() if line.startswith("| ")]
+    files = [[name for name in row if "/" in name] for row in rows]
+    assert sum(map(len, files)) > 20
+    for row, named in zip(rows, files, strict=True):
+        assert all((ROOT / "src" / "lookalike" / file).exists() for file in named), row
+        code = "".join(path.read_text() for f in named if (path := ROOT / "src" / "lookalike" / f).is_file())
+        assert all(word in code for word in row if word[0].isupper() and word[1:].isidentifier()), row
+
+
 def python_blocks():
     return [text for language, text in BLOCK.findall(README) if language == "python"]
 

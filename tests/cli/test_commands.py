@@ -235,7 +235,9 @@ def test_stopping_with_ctrl_c_is_reported_in_one_line(lookalike, monkeypatch):
     monkeypatch.setattr("lookalike.training.fit.fit", stop)
     done = lookalike("train", "photos", "--out", "runs/stopped", "--quiet")
     assert done.code == 1
-    assert done.err.strip() == "stopped; a study goes on with the same command, a training run with --resume"
+    assert (
+        done.err.strip() == "stopped; a study continues with the same command, a training run with --resume"
+    )
 
 
 def test_calibrate_stores_a_threshold_that_search_marks_by(lookalike, trained, desk):

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -10,12 +9,10 @@ import torch
 from PIL import Image
 
 from lookalike.data.dataloader import (
-    AHEAD,
     ImageLoader,
     decoding_workers,
     embedding_workers,
     image_batches,
-    in_threads,
 )
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
@@ -36,15 +33,6 @@ def table(tmp_path_factory) -> LabeledImages:
         Image.fromarray(pixels).save(folder / f"{number:02d}.png")
     paths = tuple(sorted(file.name for file in folder.iterdir()))
     return LabeledImages(folder, paths, np.arange(COUNT) % 3, ("a", "b", "c"))
-
-
-@pytest.fixture(params=[1, 2, 5])
-def threads(request):
-    """As many threads as torch is told to compute with."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield request.param
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(("workers", "slow"), [(0, 0.0), (0, 9.0), (1, 0.0), (2, 0.0)])
@@ -91,34 +79,6 @@ def test_a_broken_image_is_named_in_one_line(table, workers, tmp_path):
     with pytest.raises(ImageError, match=r"broken\.png") as caught:
         list(image_batches(ImageDataset(broken, EvalTransform(SIZE)), batch_size=4, workers=workers))
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 50])
-def test_threads_keep_the_order(count, threads):
-    def late_if_even(row):
-        time.sleep(0.002 * (row % 2 == 0))
-        return row * row
-
-    assert list(in_threads(late_if_even, range(count))) == [row * row for row in range(count)]
-
-
-def test_threads_read_a_few_rows_ahead_and_no_more(threads):
-    seen = []
-    results = in_threads(seen.append, range(1000))
-    next(results)
-    results.close()
-    assert sorted(seen) == list(range(AHEAD * threads + 1))
-
-
-def test_as_many_threads_decode_as_torch_computes_with(threads):
-    names, together = set(), threading.Barrier(threads, timeout=120)
-
-    def look(row):
-        names.add(threading.current_thread().name)
-        together.wait()
-
-    list(in_threads(look, range(4 * threads)))
-    assert len(names) == threads
 
 
 def test_a_cpu_that_only_embeds_decodes_in_its_own_process(monkeypatch):

@@ -74,13 +74,21 @@ def test_names_that_are_not_utf8_are_written_and_read_back(tmp_path, suffix):
     ("name", "content", "message"),
     [
         ("a.csv", b"", "it is empty"),
-        ("b.csv", b"path,label\nx,1\ny,1,2,3\n", "row 2 has 4 values, the header has 2"),
+        ("b.csv", b"path,label\nx,1\ny,1,2,3\n", "row 2 has 4 values, the header 'path,label' has 2"),
         ("c.csv", b"path,path\nx,1\n", "the column 'path' appears twice"),
         ("d.csv", b"PK\x03\x04more", "a spreadsheet or zip archive"),
         ("e.csv", "path,label\nx,1\n".encode("utf-16-le"), "NUL bytes"),
         ("f.jsonl", b'{"path": "x"}\n{"path": \n', "row 2 is not JSON"),
         ("g.jsonl", b'["path"]\n', "row 1 is not a JSON object"),
         ("h.parquet", b"nothing", "cannot be read as a table"),
+        ("i.csv", b"# by a tool\npath,label\nx,1\n", "the header '# by a tool' has 1"),
+        ("j.csv", b" <html>Sign in</html>", "it holds HTML"),
+        ("k.csv", b'[{"path": "x"}]', r"it holds JSON; .* as \.jsonl"),
+        ("l.csv", b'path,label\nx,"1\ny,2\nz,3\n', "a quotation mark in row 1 is not closed"),
+        ("m.csv", b"path,label\nx," + b"1" * 140_000, "a value has more than 131,072 characters"),
+        ("n.csv", b"path,label" + b",c" * 10_000 + b"\nx,1\n", "it has 10,002 columns"),
+        ("o.jsonl", json.dumps({f"c{i}": 1 for i in range(10_001)}).encode(), "it has 10,001 columns"),
+        ("p.jsonl", b'{"path": "x"}\n{"path": "' + b"1" * (1 << 24) + b'"}', "line 2 has more than 16 MB"),
     ],
 )
 def test_what_is_no_table_says_why(tmp_path, name, content, message):

@@ -11,9 +11,8 @@ from torch.utils.data import DataLoader
 from lookalike.data.image_bytes import thumbnail_base64
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.image_io import image_size, open_image
-from lookalike.data.image_pixels import to_tensor
 from lookalike.data.readers.folder import read_class_folders
-from lookalike.data.transforms import EvalTransform, TrainTransform
+from lookalike.data.transforms import EvalTransform, TrainTransform, to_tensor
 from lookalike.errors import DataError
 from lookalike.preprocessing import Preprocessing
 

@@ -89,6 +89,19 @@ def test_a_folder_next_to_the_parts_with_the_same_classes_is_reported(tmp_path):
     table = read(grow(tmp_path / "d", "train/cat/1.png", "train/owl/1.png", "extra/cat/1.png"))
     assert said(table, "train/ and extra/ hold the same class names, such as cat")
     assert not read(grow(tmp_path / "e", "train/cat/1.png", "crash/owl/1.png")).notes
+    folds = [f"fold{k}/{name}/1.png" for k in (1, 2) for name in ("cat", "owl")]
+    assert said(
+        read(grow(tmp_path / "f", *folds)), "fold1/ and fold2/ hold the same class names, such as cat"
+    )
+    assert not read(grow(tmp_path / "g", *folds[:3])).notes
+
+
+def test_raw_files_of_cameras_are_left_out_and_counted(tmp_path):
+    root = grow(tmp_path / "d", "cat/1.jpg", "owl/1.jpg", "cat/1.CR2", "owl/1.dng")
+    for raw in ("cat/1.CR2", "owl/1.dng"):
+        (root / raw).write_bytes(encoded("tiff"))
+    table = read(root)
+    assert (table.paths, said(table, ".cr2 1, .dng 1")) == (("cat/1.jpg", "owl/1.jpg"), True)
 
 
 def test_another_top_folder_never_changes_what_is_known(tmp_path):

@@ -1,5 +1,7 @@
 """Tables of other tools: Open Metric Learning in and out, and the columns of FiftyOne and CVAT."""
 
+from urllib.parse import quote
+
 import numpy as np
 import polars as pl
 import pytest
@@ -79,6 +81,36 @@ def test_columns_of_other_tools(photos, tmp_path, columns):
     assert [table.class_names[label] for label in table.labels] == labels
     assert any(f"the column {columns[0]} is read as path" in note for note in table.notes)
     assert any("not used: tags" in note for note in table.notes)
+
+
+@pytest.mark.parametrize("start", ["file://{}/", "file://localhost{}/"])
+def test_file_addresses_are_paths(photos, tmp_path, start):
+    paths = [file.relative_to(photos).as_posix() for file in sorted(photos.glob("*/*.png"))]
+    where = start.format(quote(str(photos)))
+    pl.DataFrame({"path": [where + quote(path) for path in paths], "label": paths}).write_csv(
+        tmp_path / "t.csv"
+    )
+    table = read(tmp_path / "t.csv")
+    assert (sorted(map(str, map(table.file, range(len(table))))), table.notes) == (
+        [str(photos / path) for path in paths],
+        (),
+    )
+
+
+def test_addresses_on_the_web_are_not_fetched(tmp_path):
+    (tmp_path / "t.csv").write_text("path,label\nhttps://example.com/1.png,a\nhttps://example.com/2.png,b\n")
+    with pytest.raises(
+        DataError, match=r"first https://example\.com/1\.png; images at web addresses are not fetched"
+    ):
+        read(tmp_path / "t.csv")
+
+
+def test_labels_that_are_no_text_are_refused_or_spoken_of(photos, tmp_path):
+    paths = sorted(str(file) for file in photos.glob("*/*.png"))
+    pl.DataFrame({"path": paths, "label": [["a", "b"]] * len(paths)}).write_parquet(tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="'label' holds lists, objects or bytes; expected text"):
+        read(tmp_path / "t.parquet")
+    assert any("have no labels" in note for note in read(tmp_path / "t.parquet", labeled=False).notes)
 
 
 def test_path_and_label_come_before_what_other_tools_call_them(photos, tmp_path):

@@ -41,14 +41,13 @@ def test_balanced_batches_obey_their_laws(shape, epoch):
             images = [i for i in batch if labels[i] == c]
             assert len(set(images)) == min(per_class, sizes[c])
     assert {i for batch in batches for i in batch} == set(range(len(labels)))
-    drawn = np.bincount([labels[i] for batch in batches for i in batch], minlength=max(labels) + 1)
-    assert drawn.tolist() == sampler.plan().tolist()
 
 
 def test_classes_are_drawn_equally_often_where_that_can_be():
-    plan = BalancedBatches(LONG_TAIL, classes=8, per_class=2).plan()
-    assert plan[0] == 70  # its 70 images need 35 appearances, one in each of 35 batches
-    assert set(plan[1:].tolist()) == {24, 26}  # (35 * 8 - 35) / 20 = 12.25 appearances
+    batches = BalancedBatches(LONG_TAIL, classes=8, per_class=2)
+    drawn = np.bincount([LONG_TAIL[i] for batch in batches for i in batch])
+    assert drawn[0] == 70  # its 70 images need 35 appearances, one in each of 35 batches
+    assert set(drawn[1:].tolist()) == {24, 26}  # (35 * 8 - 35) / 20 = 12.25 appearances
 
 
 def test_no_class_is_favored_by_the_order_of_classes():
@@ -103,15 +102,6 @@ class TestBoth:
             joined = Counter(i for share in shares for i in share)
             assert set(joined) >= set(batch)
             assert joined.total() - len(batch) < world
-
-    def test_the_plan_is_what_is_drawn(self, make):
-        sampler = make()
-        drawn = np.zeros(21)
-        for epoch in range(200):
-            sampler.set_epoch(epoch)
-            for batch in sampler:
-                np.add.at(drawn, [LONG_TAIL[i] for i in batch], 1)
-        np.testing.assert_allclose(drawn / 200, sampler.plan(), rtol=0.05)
 
 
 def test_random_batches_use_each_image_once_and_end_on_no_tiny_batch():

@@ -165,6 +165,19 @@ def test_three_way_with_all_parts_named():
     assert numbers(split.trainval) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("words", "unused"),
+    [
+        (["train"] * 6 + ["validation"] * 4 + ["test"] * 4, False),
+        (["train"] * 10 + ["test"] * 4, False),
+        (["train", "validation"] * 5 + ["test"] * 4, True),
+        (["train"] * 7 + ["validation"] * 7, True),
+    ],
+)
+def test_parts_of_the_data_that_are_not_used_are_spoken_of(words, unused):
+    assert ("joined" in three_way(table(7, 2, words)).unused) == unused
+
+
 def test_three_way_of_a_classification_split():
     shared = table(12, 2, ["train", "test"] * 12)
     with pytest.raises(DataError, match=r"data\.split=hold_out"):

@@ -7,13 +7,13 @@ import torch
 
 from lookalike.config.experiment import Experiment
 from lookalike.errors import ArgumentError, UnknownNameError
-from lookalike.losses import LOSSES, arguments_of, check_arguments, documentation_table, search_space
+from lookalike.losses import LOSSES, arguments_of, check_arguments
 from lookalike.losses.build import BASE_LOSSES, build
 
 from . import cases, test_laws
 from .toy_loss import PullToProxy
 
-RANGES = [(name, searched) for name in LOSSES for searched in search_space(name)]
+RANGES = [(name, searched) for name in LOSSES for searched in LOSSES[name].search_space]
 
 
 @pytest.mark.parametrize(("name", "searched"), RANGES, ids=lambda value: getattr(value, "name", value))
@@ -102,9 +102,7 @@ def test_a_new_loss_inherits_the_laws(toy, law):
 
 
 def test_a_new_loss_is_one_file_and_one_line(toy):
-    """Settings, documentation, search ranges and wrappers know it."""
-    assert [searched.name for searched in search_space("toy")] == ["weight"]
-    assert "| `toy` | `PullToProxy` | `weight=1` | `weight` 0.1 to 10 |" in documentation_table()
+    """Settings and wrappers know it."""
     assert Experiment().override(["loss.name=toy", "loss.weight=2"]).check().loss.arguments == {"weight": 2}
     with pytest.raises(ArgumentError, match=r"loss\.weight is 'x'; expected a number"):
         Experiment().override(["loss.name=toy", "loss.weight=x"]).check()

@@ -26,10 +26,9 @@ from .families import images
 )
 def test_a_name_with_its_default_tag_is_the_same_backbone(short, long):
     first, second = describe(short), describe(long)
-    assert (first.preprocessing, first.license, first.known, first.patch, first.pretraining) == (
+    assert (first.preprocessing, first.license, first.patch, first.pretraining) == (
         second.preprocessing,
         second.license,
-        second.known,
         second.patch,
         second.pretraining,
     )

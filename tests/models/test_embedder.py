@@ -108,8 +108,7 @@ def test_names_that_do_not_exist():
 @pytest.mark.parametrize("affine_trained", [True, False])
 def test_frozen_batch_norm_does_not_move(affine_trained):
     embedder = small().train()
-    count = freeze_batch_norm(embedder, affine_trained=affine_trained)
-    assert count == len(batch_norms(embedder)) == 20
+    freeze_batch_norm(embedder, affine_trained=affine_trained)
     before = {name: value.clone() for name, value in embedder.named_buffers()}
     embedder(images()).sum().backward()
     assert all(torch.equal(value, before[name]) for name, value in embedder.named_buffers())

@@ -12,12 +12,12 @@ MAPS = torch.tensor([[[[1.0, 2.0], [3.0, 6.0]], [[0.0, 0.0], [0.0, -4.0]]]])
 def test_by_hand():
     assert pooling.average(MAPS).tolist() == [[3.0, -1.0]]
     assert pooling.maximum(MAPS).tolist() == [[6.0, 0.0]]
-    assert pooling.average_plus_maximum(MAPS).tolist() == [[9.0, -1.0]]
+    assert pooling.pool(MAPS, "average_plus_maximum").tolist() == [[9.0, -1.0]]
     assert pooling.k_max(MAPS, 3).tolist() == [[pytest.approx(11 / 3), 0.0]]
 
 
 def test_concat_is_two_unit_vectors():
-    both = pooling.concat(MAPS)
+    both = pooling.pool(MAPS, "concat")
     assert both.shape == (1, 4)
     torch.testing.assert_close(both[:, :2], torch.tensor([[3.0, -1.0]]) / 10**0.5)
     torch.testing.assert_close(both[:, 2:], torch.tensor([[1.0, 0.0]]))
@@ -73,7 +73,3 @@ def test_average_and_maximum_are_enough_for_every_pooling_but_k_max(name):
     both = pooling.average_and_maximum(maps)
     assert both.shape == (3, 8)
     assert torch.equal(pooling.from_average_and_maximum(both, name), pooling.pool(maps, name))
-
-
-def test_every_pooling_but_k_max_is_in_the_table():
-    assert {*pooling.FROM_BOTH, "k_max"} == set(pooling.POOLING_NAMES)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from lookalike.errors import ArgumentError
-from lookalike.models import BACKBONES, build_embedder
+from lookalike.models import FROZEN_STAGES, build_embedder
 from lookalike.models.backbones import describe
 from lookalike.models.embedder import Embedder
 from lookalike.models.networks import create
@@ -19,14 +19,14 @@ def tiny(name, **settings):
 
 
 @pytest.mark.parametrize(
-    "name", sorted(BACKBONES.keys() - {"tf_efficientnet_lite1", "tf_efficientnet_lite2"})
+    "name", sorted(FROZEN_STAGES.keys() - {"tf_efficientnet_lite1", "tf_efficientnet_lite2"})
 )
 def test_the_measured_number_of_frozen_stages_fits_the_network(name):
     facts = describe(name)
     with torch.device("meta"):
         backbone = create(facts.architecture, 96)
     costs = stage_costs(backbone, find_layout(backbone, 96), 96)
-    frozen = BACKBONES[name].frozen_stages
+    frozen = FROZEN_STAGES[name]
     assert frozen in range(1, len(costs))
     assert sum(cost.macs for cost in costs[frozen:]) < 0.6 * sum(cost.macs for cost in costs)
     assert facts.channels in costs[-1].output

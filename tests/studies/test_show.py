@@ -4,7 +4,8 @@ import pytest
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import LossSettings
-from lookalike.studies import STUDIES, Row, find_study, recipes
+from lookalike.studies import STUDIES, Row, find_study
+from lookalike.studies.recipes import four_papers
 from lookalike.studies.show import differences, row_cells, study_text, study_tree, twins_of
 
 every_study = pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
@@ -48,7 +49,7 @@ def test_a_study_is_reported_in_full(study):
 
 
 def test_settings_that_a_row_takes_away_are_differences_too():
-    recipe = recipes.proxy_gml("cars196")
+    recipe = four_papers.proxy_gml("cars196")
     row = Row(name="r", recipe=recipe, changes=(Experiment(loss=LossSettings(name="proxy_nca")),))
     assert differences(row) == {"loss.name": "proxy_nca"}
     shorter = Row(name="s", recipe=recipe, changes=(Experiment(loss=LossSettings(scale=2.0)),))

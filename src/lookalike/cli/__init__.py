@@ -34,6 +34,7 @@ from lookalike.cli import (
     train,
 )
 from lookalike.errors import LookalikeError, first_line, is_out_of_memory
+from lookalike.utils.console import Console
 from lookalike.utils.io import explain_os_error
 
 app = typer.Typer(
@@ -93,6 +94,12 @@ def run(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names that the console cannot show are escaped
+    out, err = Console(sys.stdout), Console(sys.stderr)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        return _run(arguments)
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
         words = sys.argv[1:] if arguments is None else arguments
         outcome = app(list(map(_expand_home, words)), standalone_mode=False)
@@ -112,7 +119,9 @@ def run(arguments: list[str] | None = None) -> int:
         known = _known_failure(error)
         return _usage(error) if known is None else _failed(known)
     if code == _INTERRUPTED:
-        print("stopped; a study goes on with the same command, a training run with --resume", file=sys.stderr)
+        print(
+            "stopped; a study continues with the same command, a training run with --resume", file=sys.stderr
+        )
         return 1
     return code
 

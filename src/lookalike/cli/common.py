@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lookalike.utils.console import one_line
 from lookalike.utils.io import to_json
 from lookalike.utils.progress import BarProgress, LineProgress, Progress
 
@@ -78,7 +79,7 @@ def encoder_device(device: str, runtime: str) -> str:
 def print_notes(notes: Iterable[str]) -> None:
     """What reading the data found that a person should know, on standard error."""
     for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(f"note: {one_line(note)}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
@@ -88,7 +89,7 @@ def print_json(value: Any) -> None:
 
 def print_rows(header: list[str], rows: list[list[str]]) -> None:
     """Aligned columns on standard output: numbers to the right, text to the left, and nothing cut off."""
-    columns = list(zip(header, *rows, strict=True))
+    columns = list(zip(header, *(map(one_line, row) for row in rows), strict=True))
     aligned = []
     for column in columns:
         width = max(map(len, column))

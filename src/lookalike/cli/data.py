@@ -18,6 +18,7 @@ from lookalike.cli.common import (
     print_notes,
     print_rows,
 )
+from lookalike.utils.console import one_line
 from lookalike.utils.progress import Progress
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def check(
     if json:
         print_json(report.to_dict())
     else:
-        print("\n".join(report.lines()))
+        print("\n".join(map(one_line, report.lines())))
     if not report.clean:
         raise typer.Exit(1)
 
@@ -226,4 +227,5 @@ def split(
         ["split", "images", "classes"],
         [[n, f"{c['images']:,}", f"{c['classes']:,}"] for n, c in counts.items()],
     )
+    print_notes([split.unused] if split.unused else [])
     print(f"test classes: {split.source}\ndigest: {split.digest()}")

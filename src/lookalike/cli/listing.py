@@ -41,8 +41,7 @@ def _datasets() -> list[Facts]:
 
 
 def _metrics() -> list[Facts]:
-    from lookalike.evaluation.glossary import NOTATION
-    from lookalike.evaluation.metrics import METRICS
+    from lookalike.evaluation.metrics import METRICS, NOTATION
 
     return [
         {

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lookalike.cli.common import Device, Runtime, encoder_device
+from lookalike.utils.console import one_line
 
 Index = Annotated[Path, typer.Argument(help="An index folder, as `lookalike index` leaves it.")]
 Images = Annotated[
@@ -58,9 +59,8 @@ def search(
     Identical files are one hit with several paths. Hits below the threshold are marked "?"; a query without a
     hit above it is unknown.
     """
-    from lookalike.search.image_search import SearchOptions, search_images
+    from lookalike.search.image_search import SearchOptions, readable, search_images
     from lookalike.utils.io import to_json
-    from lookalike.utils.printable import printable
 
     options = SearchOptions(
         k=k, where=where, threshold=threshold, hide_unknown=hide_unknown, collapse=collapse
@@ -79,16 +79,18 @@ def search(
             continue
         if hits.error:
             continue
-        print(printable(hits.query) + ("  unknown" if hits.unknown else ""))
+        print(one_line(readable(hits.query)) + ("  unknown" if hits.unknown else ""))
         if not hits.hits:
             print("  no image of the index matches")
         for hit in hits.hits:
             mark = "?" if hit.same_class is False else " "
             also = f"  (+ {len(hit.copies)} identical)" if hit.copies else ""
             gone = "  (file is gone)" if hit.missing else ""
-            print(f"{mark} {hit.similarity:.3f}  {printable(hit.path)}  {printable(hit.label)}{also}{gone}")
+            print(
+                f"{mark} {hit.similarity:.3f}  {one_line(readable(hit.path))}  {one_line(hit.label)}{also}{gone}"
+            )
     for hits in bad:
-        print(f"error: {printable(hits.error)}", file=sys.stderr)
+        print(f"error: {one_line(readable(hits.error))}", file=sys.stderr)
     if bad:
         raise typer.Exit(1)
 

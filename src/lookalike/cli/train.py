@@ -83,12 +83,10 @@ def train(
     with a GPU everything trains (mode finetune). The quickest is --set train.mode=frozen.
     """
     progress = make_progress(quiet)
-    progress.say("loading ...")
     from lookalike.config.experiment import Experiment, load_experiment
+    from lookalike.data.load import read_and_report, reading
     from lookalike.errors import ArgumentError
-    from lookalike.reporting.report import write_report
-    from lookalike.training.fit import fit
-    from lookalike.utils.distributed import Processes
+    from lookalike.training.run_dir import RunDir
 
     if test_on_trained and not start_from:
         raise ArgumentError("--test-on-trained goes with --from")
@@ -96,11 +94,20 @@ def train(
         raise ArgumentError(
             "--resume continues with the run's own settings; drop --set, --config, --from and --minutes"
         )
-    reading = [f"data.on_bad_file={on_bad_file}"] if on_bad_file != "skip" else []
-    experiment = (load_experiment(config) if config else Experiment()).override([*reading, *(settings or [])])
+    chosen = [f"data.on_bad_file={on_bad_file}"] if on_bad_file != "skip" else []
+    experiment = (load_experiment(config) if config else Experiment()).override([*chosen, *(settings or [])])
     out = out or default_run(data)
+    if not resume:
+        RunDir(out).check_free(overwrite=overwrite)
+    table = None if resume else read_and_report(data, **reading(experiment.data), progress=progress)
+    from lookalike.reporting.report import (
+        write_report,  # these bring torch: seconds, once what was read is said
+    )
+    from lookalike.training.fit import fit
+    from lookalike.utils.distributed import Processes
+
     done = fit(
-        data,
+        table or data,
         out,
         experiment,
         start_from=start_from,

@@ -24,7 +24,6 @@ from lookalike.config.schema import (
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.splits import Split, three_way_split
 from lookalike.errors import ArgumentError, FileError, UnknownNameError
-from lookalike.losses import check_arguments
 from lookalike.utils.io import write_text
 from lookalike.utils.validation import near_miss
 
@@ -201,6 +200,8 @@ def check_loss_settings(loss: LossSettings) -> LossSettings:
         UnknownNameError: no such loss or setting.
         ArgumentError: a value of another type.
     """
+    from lookalike.losses import check_arguments  # brings torch, which reading data does not need
+
     arguments = {name: _numbers(value) for name, value in loss.arguments.items()}
     check_arguments(loss.name, arguments)
     return LossSettings.model_validate({"name": loss.name, **arguments})

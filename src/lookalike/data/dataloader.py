@@ -6,10 +6,8 @@ cores decode a batch, then all run the network (docs/benchmarks/README.md).
 """
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,14 +16,12 @@ from torch.utils.data import DataLoader
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.errors import TrainingError, first_line
 from lookalike.utils.cpus import available_cpus, check_open_files
+from lookalike.utils.threads import in_threads
 
-Result = TypeVar("Result")
 SLOW = 0.0015
 """Seconds for an image from which on several threads decode; the first of a batch takes some for cold caches."""
 FILES_PER_WORKER = 16
 """Open files that a decoding process needs in this one: pipes, and the memory of batches under way."""
-AHEAD = 2
-"""Results of a thread that wait to be taken; decoded photos are large."""
 
 
 def decoding_workers(workers: int | None) -> int:
@@ -36,19 +32,6 @@ def decoding_workers(workers: int | None) -> int:
 def embedding_workers(workers: int | None, device: torch.device | str) -> int:
     """`decoding_workers` for a network that only embeds: None means none on a CPU."""
     return 0 if workers is None and torch.device(device).type == "cpu" else decoding_workers(workers)
-
-
-def in_threads(function: Callable[[int], Result], rows: Iterable[int]) -> Iterator[Result]:
-    """`function` of every row, in order, in torch.get_num_threads() threads, which keep a few results ahead."""
-    threads = torch.get_num_threads()
-    waiting: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        for row in rows:
-            waiting.append(pool.submit(function, row))
-            if len(waiting) > AHEAD * threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def image_batches(dataset: ImageDataset, *, batch_size: int, workers: int) -> Iterator[Tensor]:

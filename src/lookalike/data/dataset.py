@@ -65,6 +65,7 @@ class LabeledImages:
         boxes: int64 (N, 4), left, top, right, bottom of the part of each image that counts, in pixels of the
             upright image; None: whole images.
         name: what to call the data set in results.
+        source: where `read` found it, an absolute path or a name; empty for a table that was built otherwise.
         notes: what reading the data found that a person should know, such as files that were left out.
 
     Raises:
@@ -80,6 +81,7 @@ class LabeledImages:
     role: Words | None = None
     boxes: Ints | None = None
     name: str = "data"
+    source: str = ""
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -131,14 +133,8 @@ class LabeledImages:
         return len(self.paths)
 
     def __repr__(self) -> str:
-        named = (
-            ""
-            if self.split is None
-            else ", split "
-            + "/".join(
-                f"{part} {int((self.split == part).sum())}" for part in SPLITS if (self.split == part).any()
-            )
-        )
+        parts = "/".join(f"{part} {np.count_nonzero(self.split == part)}" for part in self.splits())
+        named = f", split {parts}" if parts else ""
         return f"<LabeledImages '{self.name}': {len(self)} images, {self.num_classes} classes{named}>"
 
     @property

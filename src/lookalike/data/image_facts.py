@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lookalike.data.dataloader import in_threads
 from lookalike.data.dataset import LabeledImages, with_box
 from lookalike.data.image_io import ImageError, crop, decode
 from lookalike.data.image_pixels import to_thumbnail
 from lookalike.utils.cache_dir import cache_folder
 from lookalike.utils.progress import Progress
+from lookalike.utils.threads import in_threads
 
 VERSION = 2
 """Goes up when the facts of the same file would be others."""

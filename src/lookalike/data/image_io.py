@@ -203,7 +203,8 @@ def decode(
     """
     try:
         if content is None and not stat.S_ISREG(os.stat(path).st_mode):
-            raise OSError("not a regular file")  # opening a named pipe would wait for its writer
+            kind = "a folder" if os.path.isdir(path) else "no regular file"
+            raise OSError(f"it is {kind}")  # opening a named pipe would wait for its writer
         with open(path, "rb") if content is None else io.BytesIO(content) as stream:
             try:
                 with _opened(stream) as image:
@@ -229,7 +230,7 @@ def decode(
             f"{path}: too large to decode, more than {MAX_PIXELS / 1e6:.0f} million pixels; scale it down"
         ) from error
     except UNREADABLE as error:
-        why = " ".join(str(error).split()) or type(error).__name__
+        why = " ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__
         raise ImageError(f"{path}: cannot be decoded ({why}); replace or remove the file") from error
 
 

@@ -1,10 +1,8 @@
-"""From decoded images to arrays: tensors, resized images, and small gray ones to compare."""
+"""Decoded images at another size: resized, and small gray ones to compare."""
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
 
 PILImage = Image.Image
 
@@ -13,14 +11,6 @@ FILTERS = {
     "bicubic": Image.Resampling.BICUBIC,
     "lanczos": Image.Resampling.LANCZOS,
 }
-
-
-def to_tensor(image: PILImage, *, mirror: bool = False) -> Tensor:
-    """An RGB image as uint8 (3, H, W), mirrored left to right on request; one copy."""
-    pixels = np.asarray(image)
-    if mirror:
-        pixels = pixels[:, ::-1]
-    return torch.from_numpy(np.array(pixels.transpose(2, 0, 1), order="C"))
 
 
 def resize(

@@ -1,11 +1,12 @@
 """`load_images`: a data set read, its notes reported, and files that cannot be decoded left out.
 
-The way in for every command that uses the pixels. Notes and skipped files are warnings of the logger
-"lookalike", which reach standard error unless a program says otherwise.
+The way in for every command that uses the pixels; `read_and_report` is its first half. Notes and skipped files
+are warnings of the logger "lookalike", which reach standard error unless a program says otherwise.
 """
 
 import logging
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,18 @@ from lookalike.config.schema import DataSettings
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.read import read
 from lookalike.data.screen import describe_skipped, drop_unreadable
+from lookalike.utils.console import one_line
 from lookalike.utils.progress import Progress
 
 LOGGER = logging.getLogger("lookalike")
 
 
 def reading(settings: DataSettings) -> dict[str, Any]:
-    """The arguments of `load_images` that an experiment sets."""
+    """The arguments of `read_and_report` that an experiment sets."""
     return {
         "layout": settings.layout,
         "verify": settings.verify,
         "ignore_labels": settings.ignore_labels,
-        "on_bad_file": settings.on_bad_file,
     }
 
 
@@ -38,6 +39,26 @@ def describe_table(table: LabeledImages) -> str:
     return f"{table.name}: images {len(table):,}, {classes}" + (
         f" (images / classes: {parts})" if parts else ""
     )
+
+
+def read_and_report(
+    source: LabeledImages | str | Path,
+    *,
+    layout: str | None = None,
+    verify: bool = True,
+    labeled: bool = True,
+    ignore_labels: Collection[str] = (),
+    progress: Progress | None = None,
+) -> LabeledImages:
+    """The data set at `source`, or a table, after saying what it holds; its notes are reported and dropped."""
+    if isinstance(source, LabeledImages):
+        table = source
+    else:
+        table = read(source, layout=layout, verify=verify, labeled=labeled, ignore_labels=ignore_labels)
+        (progress or Progress()).say(describe_table(table))
+    for note in table.notes:
+        LOGGER.warning("note: %s", one_line(note))
+    return replace(table, notes=())
 
 
 def load_images(
@@ -61,14 +82,15 @@ def load_images(
     Raises:
         DataError: the data cannot be read, or a file cannot be decoded and `on_bad_file` is "fail".
     """
-    if isinstance(source, LabeledImages):
-        table = source
-    else:
-        table = read(source, layout=layout, verify=verify, labeled=labeled, ignore_labels=ignore_labels)
-        (progress or Progress()).say(describe_table(table))
-    for note in table.notes:
-        LOGGER.warning("note: %s", note)
+    table = read_and_report(
+        source,
+        layout=layout,
+        verify=verify,
+        labeled=labeled,
+        ignore_labels=ignore_labels,
+        progress=progress,
+    )
     whole, skipped = drop_unreadable(table, on_bad_file=on_bad_file, progress=progress)
     if skipped:
-        LOGGER.warning("skipped: %s", describe_skipped(skipped, len(table)))
+        LOGGER.warning("skipped: %s", one_line(describe_skipped(skipped, len(table))))
     return whole

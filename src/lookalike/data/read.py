@@ -6,7 +6,7 @@ folders; archives of any of these are unpacked into the cache.
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,22 +14,14 @@ import polars as pl
 
 from lookalike.data import registry
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.labels import notes_on_labels
 from lookalike.data.readers import LAYOUTS, Layout
 from lookalike.data.readers.archives import is_archive, unpack, unpacking_notes
-from lookalike.data.readers.files import (
-    IncompleteError,
-    images_below,
-    inside_single_folder,
-    is_image,
-    is_system_file,
-)
-from lookalike.data.readers.folder import part_of, read_class_folders
-from lookalike.data.readers.frames import SPREADSHEETS, is_table, read_frame
+from lookalike.data.readers.files import IncompleteError, inside_single_folder, is_image, is_system_file
+from lookalike.data.readers.frames import SPREADSHEETS, is_table
 from lookalike.data.readers.image_column import Shard, holds_images, read_shards
-from lookalike.data.readers.merge import merge_parts, path_below
-from lookalike.data.readers.split_files import SPLIT_FILE, with_split_file
-from lookalike.data.readers.tables import describes_images, read_table
+from lookalike.data.readers.plain import ReadOptions, read_only_folders, read_plain
+from lookalike.data.readers.split_files import with_split_file
+from lookalike.data.readers.tables import read_table
 from lookalike.errors import DataError, LookalikeError, UnknownNameError
 from lookalike.utils.validation import look_up, near_miss
 
@@ -37,27 +29,8 @@ FOLDER = "folder"
 """The layout that insists on class folders, whatever tables or published lists lie in the folder."""
 
 
-FEW = 12
-"""Folders at the top in which tables are looked for."""
 SUBSET = 0.9
 """With a smaller share of its published counts, a published data set counts as a subset or rearranged copy."""
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """How data is read; every command that reads takes these.
-
-    Attributes:
-        layout: one of `LAYOUTS` to insist on, or "folder" for class folders; None recognizes the layout.
-        verify: check published counts, and that all listed files are there.
-        labeled: False accepts images without labels (for embedding, search and checks).
-        ignore_labels: labels of table rows that are left out, such as "-1" for junk.
-    """
-
-    layout: str | None = None
-    verify: bool = True
-    labeled: bool = True
-    ignore_labels: tuple[str, ...] = ()
 
 
 def read(
@@ -92,7 +65,13 @@ def read(
             f"{source}: all {len(table)} images are of one class, '{table.class_names[table.labels[0]]}'; "
             "comparing needs at least two classes, each in its own folder"
         )
-    return table
+    return replace(table, source=_place(source))
+
+
+def _place(source: str | Path) -> str:
+    """An absolute path, or a name such as glyphs, under which the data can be read again."""
+    text, path = os.fspath(source), Path(source).expanduser()
+    return str(path.resolve()) if text not in registry.BUILT_IN and path.exists() else text
 
 
 def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
@@ -147,7 +126,7 @@ def _not_found(text: str, names: list[str]) -> str:
 
 def _read_folder(folder: Path, options: ReadOptions) -> LabeledImages:
     if options.layout == FOLDER:
-        return with_split_file(_read_class_folders(folder, options))
+        return read_only_folders(folder, options)
     if options.layout is not None:
         layout = look_up(LAYOUTS, options.layout, "layout")
         for candidate in _candidates(folder):
@@ -163,7 +142,7 @@ def _read_folder(folder: Path, options: ReadOptions) -> LabeledImages:
                     if error.share > SUBSET:
                         raise
                     return with_split_file(_read_as_plain(folder, options, name, error))
-    return _read_plain(folder, options)
+    return read_plain(folder, options)
 
 
 def _read_layout(name: str, layout: Layout, folder: Path, verify: bool) -> LabeledImages:
@@ -179,7 +158,7 @@ def _read_layout(name: str, layout: Layout, folder: Path, verify: bool) -> Label
 def _read_as_plain(folder: Path, options: ReadOptions, name: str, error: IncompleteError) -> LabeledImages:
     """Class folders or a table that look like a published data set but are not the whole of it."""
     try:
-        table = _read_plain(folder, options)
+        table = read_plain(folder, options)
     except LookalikeError:
         raise error from None
     if options.labeled and len(np.unique(table.labels)) < 2:
@@ -191,58 +170,6 @@ def _read_as_plain(folder: Path, options: ReadOptions, name: str, error: Incompl
     return replace(table, notes=(note, *table.notes))
 
 
-def _read_plain(folder: Path, options: ReadOptions) -> LabeledImages:
-    """A table in the folder, tables in its part folders, or class folders."""
-    inner = inside_single_folder(folder)
-    for place in dict.fromkeys((folder, inner)):
-        tables = _tables(place)
-        if not tables:
-            tables = [t for at in _part_folders(place) for t in _tables(at)]
-        if tables:
-            return _read_tables(tables, place, options)
-    notes = [note for at in (folder, *_folders(folder)) for note in _notes_on_other_tables(at, folder)]
-    try:
-        table = with_split_file(_read_class_folders(folder, options))
-    except DataError as error:
-        raise (DataError(f"{error} ({notes[0]})") if notes else error) from None
-    if notes and options.labeled and table.num_classes < 2:
-        raise DataError(f"{folder}: all {len(table):,} images are in one folder, and {notes[0]}")
-    return replace(table, notes=(*notes[:3], *table.notes))
-
-
-def _folders(folder: Path) -> list[Path]:
-    """The folders in `folder`, as long as there are few."""
-    found = [entry for entry in sorted(folder.iterdir()) if entry.is_dir() and not is_system_file(entry.name)]
-    return found if len(found) <= FEW else []
-
-
-def _notes_on_other_tables(place: Path, folder: Path) -> list[str]:
-    """What keeps tables in `place` from being read."""
-    notes = []
-    for file in sorted(place.iterdir()):
-        if not is_table(file) or is_system_file(file.name) or file.name == SPLIT_FILE:
-            continue
-        name = file.relative_to(folder)
-        try:
-            frame = read_frame(file)
-        except DataError as error:
-            notes.append(f"the table {name} was not read: {error}")
-            continue
-        if describes_images(frame):
-            notes.append(
-                f"the table {name} was not read, since it lies in a folder; name it to read it: {file}"
-            )
-        else:
-            has = ", ".join([*frame.columns][:6])
-            notes.append(f"the table {name} was not read: it has the columns {has}, and not path and label")
-    return notes
-
-
-def _read_class_folders(folder: Path, options: ReadOptions) -> LabeledImages:
-    table = read_class_folders(folder, labeled=options.labeled)
-    return replace(table, notes=(*table.notes, *notes_on_labels(table.class_names)))
-
-
 def _candidates(folder: Path) -> Iterator[Path]:
     """The folder, then the folders in it, two levels deep, as long as there are few."""
     level = [folder]
@@ -251,48 +178,3 @@ def _candidates(folder: Path) -> Iterator[Path]:
         level = [e for at in level for e in sorted(at.iterdir()) if not is_system_file(e.name) and e.is_dir()]
         if len(level) > 8:
             return
-
-
-def _part_folders(folder: Path) -> list[Path]:
-    return [entry for entry in sorted(folder.iterdir()) if part_of(entry.name) and entry.is_dir()]
-
-
-def _tables(folder: Path) -> list[Path]:
-    """Tables in `folder` with the columns path and label."""
-    return [
-        entry
-        for entry in sorted(folder.iterdir())
-        if is_table(entry) and not is_system_file(entry.name) and entry.name != SPLIT_FILE and _fits(entry)
-    ]
-
-
-def _fits(table: Path) -> bool:
-    try:
-        return describes_images(read_frame(table))
-    except DataError:
-        return False
-
-
-def _read_tables(tables: list[Path], folder: Path, options: ReadOptions) -> LabeledImages:
-    """The one table, or one table per split (train.csv, test.csv; train/metadata.csv, test/metadata.csv)."""
-    parts = [part_of(file.stem) or part_of(file.parent.name) for file in tables]
-    if len(tables) > 1 and not all(parts):
-        names = ", ".join(str(file.relative_to(folder)) for file in tables[:4])
-        raise DataError(
-            f"{folder}: {len(tables)} tables could describe it ({names}); name one, such as {tables[0]}"
-        )
-    read_all = [
-        read_table(file, verify=options.verify, labeled=options.labeled, ignore_labels=options.ignore_labels)
-        for file in tables
-    ]
-    if len(tables) == 1:
-        table = read_all[0]
-    else:
-        table = merge_parts(folder, [(t, part) for t, part in zip(read_all, parts, strict=True) if part])
-    names = " and ".join(str(file.relative_to(folder)) for file in tables)
-    beside = len(
-        set(images_below(folder))
-        - {path_below(table, table.file_path(row), folder) for row in range(len(table))}
-    )
-    note = f"read as the table {names}" + (f"; {beside:,} images next to it are not in it" if beside else "")
-    return replace(table, name=folder.name, notes=(note, *table.notes))

@@ -70,12 +70,6 @@ class RandomBatches(Sampler[list[int]]):
             whole = np.concatenate([batch, order[:short]]) if short else batch
             yield whole[self.rank :: self.world_size].tolist()
 
-    def plan(self) -> npt.NDArray[np.float64]:
-        """Expected draws of each class in an epoch, shape (C,)."""
-        counts = np.bincount(self.labels).astype(np.float64)
-        used = len(self) * self.batch_size / len(self.labels) if self.drop_last else 1.0
-        return counts * used
-
 
 class BalancedBatches(Sampler[list[int]]):
     """Batches of `classes` distinct classes with `per_class` images each.
@@ -83,7 +77,7 @@ class BalancedBatches(Sampler[list[int]]):
     An epoch uses every image at least once. Inside a batch no image repeats, unless its class has fewer
     than `per_class`. A class with n images appears at least ceil(n / per_class) times; an epoch has as many
     batches as that takes, and the places left over go to the classes drawn least, which makes the draws per class
-    as equal as they can be. `plan()` says what results.
+    as equal as they can be.
 
     Args:
         labels: (N,), each image's class; absent class numbers are ignored.
@@ -140,12 +134,6 @@ class BalancedBatches(Sampler[list[int]]):
             left[chosen] -= 1
             images = [queues[c].take() for c in chosen.tolist()]
             yield [i for group in images[mine] for i in group]
-
-    def plan(self) -> npt.NDArray[np.float64]:
-        """Draws of each class in an epoch, shape (C,)."""
-        result = np.zeros(int(self.labels.max()) + 1)
-        result[self._class_ids] = self._appearances * self.per_class
-        return result
 
 
 def _appearances(sizes: Ints, classes: int, per_class: int) -> Ints:

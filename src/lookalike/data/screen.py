@@ -40,9 +40,7 @@ def drop_unreadable(
         return table, {}
     message = describe_skipped(bad, len(table))
     if on_bad_file == "fail":
-        raise ImageError(
-            f"{message}; --on-bad-file skip leaves them out (train: --set data.on_bad_file=skip)"
-        )
+        raise ImageError(f"{message}; --on-bad-file skip leaves them out")
     if len(bad) == len(table):
         raise DataError(f"{table.name}: none of the {len(table):,} images can be read: {message}")
     left = table.rows([row for row, fact in enumerate(facts) if not fact.error])

@@ -57,6 +57,13 @@ class Split:
         _check_disjoint(self.train, self.validation)
         _check_disjoint(self.trainval, self.test)
 
+    @property
+    def unused(self) -> str:
+        """What of the data's own split is not used, in words; empty where all of it is."""
+        if self.train.split is None or not (self.train.split != "train").any():
+            return ""
+        return "the data's own parts are joined, since they share classes or name no test"
+
     def digest(self) -> str:
         """SHA-256 of which images and classes lie in which part."""
         return _digest(self.train, self.validation, self.test)
@@ -223,7 +230,8 @@ def _check_disjoint(one: LabeledImages, other: LabeledImages) -> None:
     if shared:
         raise DataError(
             f"{one.name}: the two sides of the split share {len(shared)} classes, first '{min(shared)}'; "
-            "for unseen classes ignore the data's own split (--set data.split=hold_out) or list each class once"
+            "for unseen classes ignore the data's own split (train: --set data.split=hold_out, "
+            "data split: --source hold_out) or list each class once"
         )
     files = set(one.paths) & set(other.paths)
     if files:

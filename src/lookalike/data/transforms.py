@@ -7,9 +7,10 @@ Both are small picklable objects; the random one draws only from the generator t
 import math
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from lookalike.data.image_pixels import PILImage, resize, to_tensor
+from lookalike.data.image_pixels import PILImage, resize
 from lookalike.errors import ArgumentError
 from lookalike.preprocessing import Preprocessing
 from lookalike.utils.validation import check_between
@@ -139,3 +140,11 @@ def random_box(
     h = min(height, max(1, round(width / ratio[0])))
     left, top = (width - w) // 2, (height - h) // 2
     return left, top, left + w, top + h
+
+
+def to_tensor(image: PILImage, *, mirror: bool = False) -> Tensor:
+    """An RGB image as uint8 (3, H, W), mirrored left to right on request; one copy."""
+    pixels = np.asarray(image)
+    if mirror:
+        pixels = pixels[:, ::-1]
+    return torch.from_numpy(np.array(pixels.transpose(2, 0, 1), order="C"))

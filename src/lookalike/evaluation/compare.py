@@ -70,14 +70,7 @@ def load_result(path: str | Path) -> SavedResult:
         raise FileError(f"{base}.json and .npz are not a saved result: {error}") from error
 
 
-def compare_results(
-    first: SavedResult,
-    second: SavedResult,
-    metric: str = "recall_at_1",
-    *,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> Difference:
+def compare_results(first: SavedResult, second: SavedResult, metric: str = "recall_at_1") -> Difference:
     """Second minus first on the same queries.
 
     Raises:
@@ -95,19 +88,12 @@ def compare_results(
                 f"{first.path} was evaluated with {key}={ours}, {second.path} with {key}={theirs}; "
                 "evaluate both with the same"
             )
-    return paired_difference(
-        metric,
-        first.metric(metric),
-        second.metric(metric),
-        first.labels,
-        resamples=resamples,
-        seed=seed,
-    )
+    return paired_difference(metric, first.metric(metric), second.metric(metric), first.labels)
 
 
-def interval_of(result: SavedResult, metric: str = "recall_at_1", *, seed: int = 0) -> Interval:
+def interval_of(result: SavedResult, metric: str = "recall_at_1") -> Interval:
     """Mean of a result with its bootstrap interval over classes."""
-    return bootstrap_over_classes(result.metric(metric), result.labels, seed=seed)
+    return bootstrap_over_classes(result.metric(metric), result.labels)
 
 
 def interval_over_seeds(results: list[SavedResult], metric: str = "recall_at_1") -> Interval:

@@ -46,7 +46,8 @@ def bootstrap_over_classes(
     """
     from scipy.stats import bootstrap
 
-    _check_confidence(confidence)
+    if not 0 < confidence < 1:
+        raise ArgumentError(f"confidence is {confidence}; it must lie between 0 and 1, such as 0.95")
     check_at_least("resamples", resamples, 1)
     total, size = _sums_by_class(values, labels)
     mean, classes = float(total.sum() / size.sum()), len(size)
@@ -66,19 +67,18 @@ def bootstrap_over_classes(
     return Interval(mean, float(low), float(high), classes, confidence)
 
 
-def student_interval(values: list[float] | Floats, *, confidence: float = 0.95) -> Interval:
-    """Mean of runs that differ in their seed, and Student's interval: mean +- t(n - 1) s / sqrt(n)."""
+def student_interval(values: list[float] | Floats) -> Interval:
+    """Mean of runs that differ in their seed, and Student's 95 % interval: mean +- t(n - 1) s / sqrt(n)."""
     from scipy.stats import t
 
-    _check_confidence(confidence)
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or len(numbers) == 0 or not np.isfinite(numbers).all():
         raise ArgumentError("values must be a list of at least one finite number, one per seed")
     mean = float(numbers.mean())
     if len(numbers) == 1:
-        return Interval(mean, float("nan"), float("nan"), 1, confidence)
-    half = float(t.ppf((1 + confidence) / 2, len(numbers) - 1) * numbers.std(ddof=1) / len(numbers) ** 0.5)
-    return Interval(mean, mean - half, mean + half, len(numbers), confidence)
+        return Interval(mean, float("nan"), float("nan"), 1)
+    half = float(t.ppf(0.975, len(numbers) - 1) * numbers.std(ddof=1) / len(numbers) ** 0.5)
+    return Interval(mean, mean - half, mean + half, len(numbers))
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,6 @@ def paired_difference(
         int((gain[known] == 0).sum()),
         float(test.pvalue),
     )
-
-
-def _check_confidence(confidence: float) -> None:
-    if not 0 < confidence < 1:
-        raise ArgumentError(f"confidence is {confidence}; it must lie between 0 and 1, such as 0.95")
 
 
 def _sums_by_class(values: Floats, labels: Integers) -> tuple[Floats, Floats]:

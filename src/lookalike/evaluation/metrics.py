@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lookalike.errors import UnknownNameError
-from lookalike.evaluation import clusters as of
 from lookalike.evaluation import ranks
 from lookalike.evaluation.ranks import Floats, Integers, Ranks
 from lookalike.utils.validation import near_miss
@@ -56,6 +55,36 @@ class Metric:
         if self.of_ranks_at_k is not None:
             return [self.of_ranks_at_k(found, k) for k in ks]
         return [] if self.of_ranks is None else [self.of_ranks(found)]
+
+
+NOTATION = (
+    "For each query: R = gallery rows of its class (its own row never counts), "
+    "h_k = how many of them are among the k nearest, rank_m = rank of the m-th nearest of them. "
+    "A query with R = 0 has no match: it is left out and counted, or scores 0 with no_match='miss'. "
+    "Values are means over queries; class_average is the mean over classes of each class's mean."
+)
+"""What the formulas are written in."""
+
+
+def nmi(labels: Integers, clusters: Integers) -> float:
+    """Mutual information normalized by the arithmetic mean of the entropies."""
+    from sklearn.metrics import normalized_mutual_info_score
+
+    return float(normalized_mutual_info_score(labels, clusters))
+
+
+def nmi_geometric(labels: Integers, clusters: Integers) -> float:
+    """Mutual information normalized by the geometric mean of the entropies."""
+    from sklearn.metrics import normalized_mutual_info_score
+
+    return float(normalized_mutual_info_score(labels, clusters, average_method="geometric"))
+
+
+def ami(labels: Integers, clusters: Integers) -> float:
+    """Mutual information corrected for chance."""
+    from sklearn.metrics import adjusted_mutual_info_score
+
+    return float(adjusted_mutual_info_score(labels, clusters))
 
 
 _ENTRIES = (
@@ -125,7 +154,7 @@ _ENTRIES = (
         meaning="Agreement of k-means clusters, as many as classes, with the classes. It depends on the "
         "k-means engine and its seed.",
         elsewhere="The arithmetic mean, as in SoftTriple, ProxyGML and scikit-learn since 0.22.",
-        of_clusters=of.nmi,
+        of_clusters=nmi,
     ),
     Metric(
         key="nmi_geometric",
@@ -133,7 +162,7 @@ _ENTRIES = (
         formula="I(classes, clusters) / sqrt(H(classes) H(clusters))",
         meaning="The same with the geometric mean of the entropies; never below nmi.",
         elsewhere="ProxyNCA++'s code and scikit-learn up to 0.21; its paper prints the arithmetic formula.",
-        of_clusters=of.nmi_geometric,
+        of_clusters=nmi_geometric,
         in_tables=False,
     ),
     Metric(
@@ -142,7 +171,7 @@ _ENTRIES = (
         formula="(I - E[I]) / ((H(classes) + H(clusters)) / 2 - E[I])",
         meaning="NMI corrected for chance: 0 for random clusters of the same sizes, and it can be negative.",
         elsewhere="AMI in pytorch-metric-learning; both call scikit-learn's function.",
-        of_clusters=of.ami,
+        of_clusters=ami,
     ),
 )
 

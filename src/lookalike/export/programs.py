@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lookalike.export.deployed import INPUT, OUTPUT, Deployed, description
 from lookalike.models.embedder import Embedder
+from lookalike.models.same_padding import pad_inputs
 from lookalike.utils.io import write_atomically
 from lookalike.utils.validation import optional_import
 
@@ -28,6 +29,7 @@ def export_onnx(embedder: Embedder, file: Path) -> None:
     optional_import("onnx", "onnx")
     optional_import("onnxscript", "onnx")
     model, images = _example(embedder)
+    pad_inputs(model)  # an ONNX convolution pads unevenly itself, and the exporter loses padded kernels
     level = logging.getLogger("torch.onnx").level
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     try:

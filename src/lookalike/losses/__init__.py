@@ -39,5 +39,3 @@ from lookalike.losses.soft_triple import SoftTriple as SoftTriple
 from lookalike.losses.table import LOSSES as LOSSES
 from lookalike.losses.table import arguments_of as arguments_of
 from lookalike.losses.table import check_arguments as check_arguments
-from lookalike.losses.table import documentation_table as documentation_table
-from lookalike.losses.table import search_space as search_space

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
 from lookalike.losses import proxy_init as inits
+from lookalike.losses.batch_checks import as_labels, check_batch
 from lookalike.losses.functional import full_precision, unit_rows
 from lookalike.losses.pair_counts import PairCounts
 from lookalike.losses.search_range import SearchRange
-from lookalike.utils.validation import as_labels, check_at_least, check_batch, check_choice
+from lookalike.utils.validation import check_at_least, check_choice
 
 CHUNKED_FROM = 2**15
 """Similarities per batch from which the chunked form is the faster one."""

@@ -102,7 +102,7 @@ class DivideAndConquer(BatchPlanner):
         return done < self.clusters_until and (epoch - 1) % self.every == 0
 
     def look(self, vectors_ND: Tensor, labels_N: Tensor) -> None:
-        """Clusters the images anew; a cluster keeps the number, and the slice, of the one it grew out of."""
+        """Clusters the images again; a cluster keeps the number, and so the slice, of the earlier one that it mostly is."""
         unit_ND = unit_rows(vectors_ND).numpy()
         found_N = spherical_kmeans(unit_ND, self.learners, seed=self.seed)
         if len(self.cluster_N) == len(found_N):
@@ -149,7 +149,7 @@ class DivideAndConquer(BatchPlanner):
             )
 
     def get_extra_state(self) -> Tensor:
-        """The clusters, so that a resumed run goes on with them."""
+        """The clusters, so that a resumed run continues with them."""
         return torch.from_numpy(self.cluster_N.copy())
 
     def set_extra_state(self, state: Tensor) -> None:

@@ -20,7 +20,7 @@ LARGEST = 4.0  # squared distance of unit vectors
 
 
 def class_spreads(unit_ND: Tensor, labels_N: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
-    """Mean vectors (C, D), and mean squared distances (C,) of two images of a class.
+    """Mean vectors (C, D), and mean squared distances (C,) of two images of one class.
 
     A class of fewer than two images gets the mean of the others.
     """

@@ -1,4 +1,4 @@
-"""The table of all losses, and what is read from their classes: arguments, search ranges, documentation."""
+"""The table of all losses, and what is read from their classes: names and types of their arguments."""
 
 import inspect
 import types
@@ -17,7 +17,6 @@ from lookalike.losses.hierarchical_triplet import HierarchicalTriplet
 from lookalike.losses.horde import Horde
 from lookalike.losses.proxy_synthesis import ProxySynthesis
 from lookalike.losses.sampled import Sampled
-from lookalike.losses.search_range import SearchRange
 from lookalike.utils.validation import look_up, near_miss
 
 LOSSES: dict[str, type[MetricLoss]] = {
@@ -35,11 +34,6 @@ GIVEN = ("channels", "generator", "seed")
 """Arguments that follow from the network and the experiment's seed."""
 
 KINDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a text", type(None): "null"}
-
-
-def search_space(name: str) -> tuple[SearchRange, ...]:
-    """Where the arguments of a loss are searched; empty for a loss without ranges."""
-    return look_up(LOSSES, name, "loss").search_space
 
 
 def arguments_of(kind: type[MetricLoss]) -> dict[str, inspect.Parameter]:
@@ -97,20 +91,3 @@ def describe(annotation: Any) -> str:
     if isinstance(origin, type) and issubclass(origin, Sequence):
         return f"a list ({describe(typing.get_args(annotation)[0])} each)"
     return KINDS.get(annotation, f"a {getattr(annotation, '__name__', annotation)}")
-
-
-def documentation_table() -> str:
-    """The losses as a Markdown table: name, class, source, arguments with their defaults, searched arguments."""
-    lines = ["| name | class | arguments | searched | source |", "|---|---|---|---|---|"]
-    for name, kind in LOSSES.items():
-        arguments = ", ".join(
-            f"`{p.name}`" if p.default is p.empty else f"`{p.name}={_short(p.default)}`"
-            for p in arguments_of(kind).values()
-        )
-        searched = ", ".join(f"`{r.name}` {r.low:g} to {r.high:g}" for r in kind.search_space)
-        lines.append(f"| `{name}` | `{kind.__name__}` | {arguments} | {searched} | {kind.paper} |")
-    return "\n".join(lines)
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

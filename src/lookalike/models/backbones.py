@@ -1,7 +1,7 @@
 """Backbones by name, and their facts.
 
 Facts of a timm model (channels, input size, means, license, pretraining) are read from timm, so that `resnet50` and
-`resnet50.a1_in1k` cannot differ. `BACKBONES` keeps only what timm does not know. A name is one of
+`resnet50.a1_in1k` cannot differ. `FROZEN_STAGES` is what timm does not know. A name is one of
 
     resnet50, resnet50.a1_in1k      a timm model, with or without the tag of its weights
     hf-hub:timm/resnet50.a1_in1k    a timm model on the Hugging Face hub
@@ -35,37 +35,24 @@ CAFFE = Preprocessing(
 )
 
 
-@dataclass(frozen=True)
-class Known:
-    """What timm does not know about a backbone.
-
-    Attributes:
-        frozen_stages: how many stages `partial` training freezes: the fewest for which training the rest takes no
-            longer than one forward pass of the whole network, measured by `benchmarks/stages.py`; for networks of
-            inverted residuals, whose earlier activations are small, one less: map_at_r gains more by that than by
-            more epochs (docs/explanation/what_was_tried.md).
-        note: one line for the list of backbones.
-    """
-
-    frozen_stages: int
-    note: str = ""
-
-
-BACKBONES: Mapping[str, Known] = {
-    "tf_efficientnet_lite0": Known(5, "weights from a Python package; the default on a CPU"),
-    "tf_efficientnet_lite1": Known(5, "weights from a Python package"),
-    "tf_efficientnet_lite2": Known(5, "weights from a Python package"),
-    "resnet18": Known(4),
-    "resnet50": Known(4, "of ProxyNCA++ and Proxy-Anchor"),
-    "inception_v3": Known(12),
-    "googlenet": Known(8, "Inception v1"),
-    "bn_inception": Known(8, "of the papers; weights: a local bn_inception-52deb4733.pth"),
-    "mobilenetv3_large_100": Known(5),
-    "efficientnet_b0": Known(5),
-    "convnext_tiny": Known(4),
-    "vit_small_patch16_224": Known(9),
+FROZEN_STAGES: Mapping[str, int] = {
+    "tf_efficientnet_lite0": 5,
+    "tf_efficientnet_lite1": 5,
+    "tf_efficientnet_lite2": 5,
+    "resnet18": 4,
+    "resnet50": 4,
+    "inception_v3": 12,
+    "googlenet": 8,
+    "bn_inception": 8,
+    "mobilenetv3_large_100": 5,
+    "efficientnet_b0": 5,
+    "convnext_tiny": 4,
+    "vit_small_patch16_224": 9,
 }
-"""Backbones for which the number of frozen stages has been measured. Any other timm model works too."""
+"""How many stages mode `partial` freezes, where it has been measured (`benchmarks/stages.py`): the fewest for which
+training the rest takes no longer than one forward pass of the whole network. Networks of inverted residuals freeze one
+less, whose activations are still small: map_at_r gains more by that than by more epochs
+(docs/explanation/what_was_tried.md)."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +67,6 @@ class Backbone:
         patch: the side of an image must be a multiple of this many pixels.
         license: of those weights.
         pretraining: timm's tag of those weights, which names method and data.
-        known: what timm does not know, if it has been measured.
     """
 
     name: str
@@ -90,7 +76,6 @@ class Backbone:
     patch: int
     license: str
     pretraining: str
-    known: Known | None
 
 
 @cache
@@ -103,12 +88,10 @@ def describe(name: str) -> Backbone:
     """
     if name == "bn_inception":
         license_name, tag = "not stated by its makers", "ImageNet-1k"
-        return Backbone(name, Architecture(name), 1024, CAFFE, 1, license_name, tag, BACKBONES[name])
+        return Backbone(name, Architecture(name), 1024, CAFFE, 1, license_name, tag)
     if name == "googlenet":
         preprocessing = Preprocessing(interpolation="bilinear", mean=HALF, std=HALF)
-        return Backbone(
-            name, Architecture(name), 1024, preprocessing, 1, "BSD-3-Clause", "ImageNet-1k", BACKBONES[name]
-        )
+        return Backbone(name, Architecture(name), 1024, preprocessing, 1, "BSD-3-Clause", "ImageNet-1k")
     with torch.device("meta"):
         network = create_timm(name)
     facts = network.pretrained_cfg
@@ -121,7 +104,6 @@ def describe(name: str) -> Backbone:
         patch_of(network),
         str(facts.get("license") or "not stated"),
         str(facts.get("tag") or "not stated"),
-        BACKBONES.get(architecture),
     )
 
 

@@ -12,7 +12,7 @@ def batch_norms(module: nn.Module) -> list[_BatchNorm]:
     return [part for part in module.modules() if isinstance(part, _BatchNorm)]
 
 
-def freeze_batch_norm(module: nn.Module, *, affine_trained: bool) -> int:
+def freeze_batch_norm(module: nn.Module, *, affine_trained: bool) -> None:
     """Puts every batch norm in evaluation mode: running statistics are used and no longer updated.
 
     Args:
@@ -20,17 +20,12 @@ def freeze_batch_norm(module: nn.Module, *, affine_trained: bool) -> int:
         affine_trained: whether scale and shift are left as they are (True) or stop training (False). The
             released ProxyGML code leaves them training; the released Proxy-Anchor code stops them, but its
             warm-up switch starts them again, so they train there too whenever there is a warm-up.
-
-    Returns:
-        How many batch norms there are.
     """
-    norms = batch_norms(module)
-    for norm in norms:
+    for norm in batch_norms(module):
         norm.eval()
         for parameter in norm.parameters(recurse=False):
             if not affine_trained:
                 parameter.requires_grad_(False)
-    return len(norms)
 
 
 def set_batch_norm_momentum(module: nn.Module, momentum: float) -> None:

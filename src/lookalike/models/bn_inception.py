@@ -51,7 +51,6 @@ PLAN = (
     BlockPlan("5a", 352, (192, 320), (160, 224), "average", 128),
     BlockPlan("5b", 352, (192, 320), (192, 224), "maximum", 128),
 )
-CHANNELS = 1024
 
 
 class Unit(nn.Module):

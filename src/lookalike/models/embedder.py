@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from lookalike.errors import ArgumentError
 from lookalike.models import pooling
-from lookalike.models.backbones import BACKBONES
+from lookalike.models.backbones import FROZEN_STAGES
 from lookalike.models.config import EmbedderConfig
-from lookalike.models.pretrained import Loaded, load_backbone
+from lookalike.models.pretrained import load_backbone
 from lookalike.models.stages import (
     Extras,
     StageCost,
@@ -177,9 +177,8 @@ class Embedder(nn.Module):
     def default_frozen_stages(self) -> int:
         """How many stages mode `partial` freezes: the measured number, or else the fewest that leave at most a third
         of the multiply-accumulates to train."""
-        known = BACKBONES.get(self.config.architecture.name)
-        if known is not None:
-            return known.frozen_stages
+        if (measured := FROZEN_STAGES.get(self.config.architecture.name)) is not None:
+            return measured
         macs = [cost.macs for cost in self.stage_costs()]
         return next(n for n in range(1, len(macs) + 1) if sum(macs[n:]) <= sum(macs) * TRAINED_SHARE)
 
@@ -260,11 +259,6 @@ def build_embedder(
         weights_origin=loaded.origin,
         weights_license=loaded.license,
     )
-    return assemble(loaded, config, seed=seed)
-
-
-def assemble(loaded: Loaded, config: EmbedderConfig, *, seed: int = 0) -> Embedder:
-    """The embedder of a loaded backbone; the projection is drawn from `seed`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Embedder(loaded.backbone, config)

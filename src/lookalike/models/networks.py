@@ -16,6 +16,7 @@ from torch import nn
 
 from lookalike.errors import ArgumentError, FileError, LookalikeError, UnknownNameError, first_line
 from lookalike.models.bn_inception import BNInception
+from lookalike.models.same_padding import pad_kernels
 from lookalike.models.stages import unused_children
 from lookalike.utils.validation import near_miss
 
@@ -81,7 +82,7 @@ def create(architecture: Architecture, size: int | None = None) -> nn.Module:
             f"architecture '{architecture.name}' has arguments that it may not have: {forbidden}"
         )
     network: nn.Module = create_timm(architecture.name, **architecture.arguments)
-    _drop(network, architecture)
+    _adapt(network, architecture)
     return at_size(network, size) if size is not None else network
 
 
@@ -91,7 +92,7 @@ def create_pretrained(name: str, architecture: Architecture) -> nn.Module:
         weights = torchvision.models.GoogLeNet_Weights.DEFAULT
         return _without_head(torchvision.models.googlenet(weights=weights))
     network: nn.Module = create_timm(name, pretrained=True)
-    _drop(network, architecture)
+    _adapt(network, architecture)
     return network
 
 
@@ -125,8 +126,9 @@ def patch_of(network: Any) -> int:
     return int(found if isinstance(found, int) else max(found))
 
 
-def _drop(network: nn.Module, architecture: Architecture) -> None:
-    """Replaces children that the feature extractor does not use by `Identity`."""
+def _adapt(network: nn.Module, architecture: Architecture) -> None:
+    """Replaces children that the feature extractor does not use by `Identity`, and slow convolutions by fast ones."""
+    pad_kernels(network)
     for name in unused(architecture.name, json.dumps(architecture.arguments, sort_keys=True)):
         setattr(network, name, nn.Identity())
 

@@ -26,11 +26,6 @@ def maximum(maps_BFHW: Tensor) -> Tensor:
     return maps_BFHW.amax(dim=(2, 3))
 
 
-def average_plus_maximum(maps_BFHW: Tensor) -> Tensor:
-    """Sum of `average` and `maximum`, (B, F): what Proxy-Anchor's released code pools with."""
-    return average(maps_BFHW) + maximum(maps_BFHW)
-
-
 def k_max(maps_BFHW: Tensor, k: int) -> Tensor:
     """Mean of the k largest values of each channel, (B, F): the maximum for k = 1, the average for k = H W.
 
@@ -48,46 +43,28 @@ def k_max(maps_BFHW: Tensor, k: int) -> Tensor:
     return maps_BFHW.flatten(2).topk(k, dim=2).values.mean(dim=2)
 
 
-def catavgmax(maps_BFHW: Tensor) -> Tensor:
-    """`average` and `maximum` one after the other, (B, 2 F); timm's pooling of this name."""
+def average_and_maximum(maps_BFHW: Tensor) -> Tensor:
+    """`average` and `maximum` one after the other, (B, 2 F) float32: every pooling but k_max is a function of them."""
+    maps_BFHW = maps_BFHW.float()
     return torch.cat([average(maps_BFHW), maximum(maps_BFHW)], dim=1)
 
 
-def concat(maps_BFHW: Tensor) -> Tensor:
-    """`average` and `maximum`, each scaled to unit length, one after the other, (B, 2 F)."""
-    return _unit_and_joined(average(maps_BFHW), maximum(maps_BFHW))
-
-
-def _unit_and_joined(average_BF: Tensor, maximum_BF: Tensor) -> Tensor:
-    return functional.normalize(torch.stack([average_BF, maximum_BF], dim=1), dim=2).flatten(1)
-
-
-def average_and_maximum(maps_BFHW: Tensor) -> Tensor:
-    """`catavgmax` in float32, from which every pooling but k_max can be computed."""
-    return catavgmax(maps_BFHW.float())
-
-
 def from_average_and_maximum(both_BG: Tensor, pooling: str) -> Tensor:
-    """The named pooling computed from `average_and_maximum`; equal to `pool` of the maps."""
+    """The named pooling computed from `average_and_maximum`."""
     average_BF, maximum_BF = both_BG.chunk(2, dim=1)
-    return look_up(FROM_BOTH, pooling, "pooling of average and maximum")(average_BF, maximum_BF)
+    return look_up(FROM_BOTH, pooling, "pooling")(average_BF, maximum_BF)
 
 
-POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {
-    "average": average,
-    "maximum": maximum,
-    "average_plus_maximum": average_plus_maximum,
-    "catavgmax": catavgmax,
-    "concat": concat,
-}
 FROM_BOTH: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "average": lambda average_BF, maximum_BF: average_BF,
     "maximum": lambda average_BF, maximum_BF: maximum_BF,
-    "average_plus_maximum": torch.add,
-    "catavgmax": lambda average_BF, maximum_BF: torch.cat([average_BF, maximum_BF], dim=1),
-    "concat": _unit_and_joined,
+    "average_plus_maximum": torch.add,  # as in Proxy-Anchor's released code
+    "catavgmax": lambda average_BF, maximum_BF: torch.cat([average_BF, maximum_BF], dim=1),  # timm's name
+    "concat": lambda average_BF, maximum_BF: functional.normalize(
+        torch.stack([average_BF, maximum_BF], dim=1), dim=2
+    ).flatten(1),  # catavgmax of two unit vectors
 }
-POOLING_NAMES = (*POOLINGS, "k_max")
+POOLING_NAMES = (*FROM_BOTH, "k_max")
 NORM_NAMES = ("none", "layer_norm", "unit")
 
 
@@ -100,7 +77,9 @@ def pool(maps_BFHW: Tensor, pooling: str, *, k: int = 1) -> Tensor:
         k: how many positions `k_max` averages; the others ignore it.
     """
     maps_BFHW = maps_BFHW.float()
-    return k_max(maps_BFHW, k) if pooling == "k_max" else look_up(POOLINGS, pooling, "pooling")(maps_BFHW)
+    if pooling == "k_max":
+        return k_max(maps_BFHW, k)
+    return look_up(FROM_BOTH, pooling, "pooling")(average(maps_BFHW), maximum(maps_BFHW))
 
 
 def pooled_width(channels: int, pooling: str) -> int:

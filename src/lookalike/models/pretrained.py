@@ -22,7 +22,8 @@ from lookalike.preprocessing import Preprocessing
 from lookalike.utils.validation import is_installed
 
 WORDS = ("auto", "package", "hub", "none")
-FROM_FILE_ONLY = ("bn_inception",)
+FROM_FILE_ONLY = {"bn_inception": "bn_inception-52deb4733.pth"}
+"""Backbones whose usual weights are in no package and on no hub, and the name of their file."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,8 @@ def load_backbone(
         source = "package" if package is not None else "hub"
     if source == "hub" and name in FROM_FILE_ONLY:
         raise ArgumentError(
-            f"backbone '{name}' has no weights that can be fetched ({backbones.BACKBONES[name].note}); give "
-            "weights=PATH of a local file, or weights=none for random ones"
+            f"backbone '{name}' has no weights that can be fetched; give weights=PATH of a local "
+            f"{FROM_FILE_ONLY[name]}, or weights=none for random ones"
         )
     if source == "package" and package is None:
         raise ArgumentError(

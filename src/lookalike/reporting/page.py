@@ -3,6 +3,7 @@
 `templates/base.html` holds the one style sheet of all pages; a page extends it and fills the block `content`.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import jinja2
 from markupsafe import Markup
 
 from lookalike.utils.io import write_text
-from lookalike.utils.printable import printable
+
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def render(template: str, **values: Any) -> str:
@@ -35,7 +37,9 @@ def write_page(file: Path, template: str, **values: Any) -> Path:
 
 
 def _printable(value: Any) -> Any:
-    """Texts by `printable`, anything else as it is."""
+    """Text without control characters (terminal escapes, changes of the writing direction) and lone surrogates."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return printable(value, keep="\t\n")
+        return _UNPRINTABLE.sub(
+            "\N{REPLACEMENT CHARACTER}", value.encode("utf-8", "backslashreplace").decode("utf-8")
+        )
     return value

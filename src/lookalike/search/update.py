@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from lookalike.data.dataloader import in_threads
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_bytes import read_image
 from lookalike.errors import DataError
@@ -24,6 +23,7 @@ from lookalike.search.index import ImageIndex
 from lookalike.search.report import IndexReport
 from lookalike.search.roots import Placement, place
 from lookalike.utils.progress import Phase, Progress
+from lookalike.utils.threads import in_threads
 
 COMMIT_IMAGES = 2048
 COMMIT_SECONDS = 2.0

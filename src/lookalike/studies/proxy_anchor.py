@@ -2,78 +2,62 @@
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import BatchSettings, DataSettings, LossSettings, TrainSettings
-from lookalike.studies import recipes
-from lookalike.studies.published import PrintedRow, citation, printed_tables
-from lookalike.studies.recipes import dimension
-from lookalike.studies.study import DATASETS, Figure, Recipe, Row, Study, recall_keys, with_cited_rows
+from lookalike.studies.published import citation, printed_tables
+from lookalike.studies.recipes import compared, four_papers
+from lookalike.studies.recipes.base import dimension
+from lookalike.studies.recipes.hierarchy import hierarchical_triplet
+from lookalike.studies.study import (
+    CITED,
+    DATASETS,
+    RETRIEVAL_QUERIES,
+    Figure,
+    Recipe,
+    Row,
+    Study,
+    printed_study,
+    recall_keys,
+)
 
 SOURCE = citation("proxy_anchor")
 TABLES = printed_tables("proxy_anchor")
-CITED = "cited in the paper; run here with the recipe of that system"
-CARS = recipes.proxy_anchor("cars196")
+CARS = four_papers.proxy_anchor("cars196")
 
 LARGER = Experiment(data=DataSettings(image_size=256, resize=292))
 """Rows with a dagger; the size before the crop is the code's."""
 
 
-def _comparison_rows(table_name: str, dataset: str, group: str, prefix: str) -> list[Row]:
+def _comparison(number: int, dataset: str, group: str = "", prefix: str = "") -> list[Row]:
     """The rows of a comparison that can be run; which of them a table prints differs."""
-    table = TABLES[table_name]
-    printed = {row.label: row for row in table.rows if row.group == group}
-    anchor, similarity = recipes.proxy_anchor(dataset), recipes.multi_similarity(dataset)
-    triple = recipes.soft_triple(dataset)
-    larger_horde = recipes.horde(dataset)
-    known: list[tuple[str, str, Recipe, tuple[Experiment, ...], str]] = [
-        ("MS 64", "multi_similarity-64", similarity, (dimension(64),), CITED),
-        ("MS 128", "multi_similarity-128", similarity, (dimension(128),), CITED),
-        ("MS 512", "multi_similarity-512", similarity, (), CITED),
-        ("SoftTriple 64", "soft_triple-64", triple, (dimension(64),), CITED),
-        ("SoftTriple 512", "soft_triple-512", triple, (), CITED),
-        ("Margin 128", "margin-128", recipes.margin(dataset), (), CITED),
-        ("HTL 512", "htl-512", recipes.hierarchical_triplet(dataset), (), CITED),
-        ("HTL 128", "htl-128", recipes.hierarchical_triplet(dataset), (dimension(128),), CITED),
-        ("RLL-H 512", "ranked_list-512", recipes.ranked_list(dataset), (), CITED),
-        ("Proxy-Anchor 64", "proxy_anchor-64", anchor, (dimension(64),), ""),
-        ("Proxy-Anchor 128", "proxy_anchor-128", anchor, (dimension(128),), ""),
-        ("Proxy-Anchor 512", "proxy_anchor-512", anchor, (), ""),
-        ("† Contra+HORDE 512", "horde-512-256px", larger_horde, (), CITED),
-        ("† Proxy-Anchor 512", "proxy_anchor-512-256px", anchor, (LARGER,), ""),
+    printed = {row.label: row for row in TABLES[f"table{number}"].rows if row.group == group}
+    anchor, similarity = four_papers.proxy_anchor(dataset), compared.multi_similarity(dataset)
+    triple, htl = compared.soft_triple(dataset), hierarchical_triplet(dataset)
+    known: list[tuple[str, str, Recipe, tuple[Experiment, ...]]] = [
+        ("MS 64", "multi_similarity-64", similarity, (dimension(64),)),
+        ("MS 128", "multi_similarity-128", similarity, (dimension(128),)),
+        ("MS 512", "multi_similarity-512", similarity, ()),
+        ("SoftTriple 64", "soft_triple-64", triple, (dimension(64),)),
+        ("SoftTriple 512", "soft_triple-512", triple, ()),
+        ("Margin 128", "margin-128", compared.margin(dataset), ()),
+        ("HTL 512", "htl-512", htl, ()),
+        ("HTL 128", "htl-128", htl, (dimension(128),)),
+        ("RLL-H 512", "ranked_list-512", compared.ranked_list(dataset), ()),
+        ("Proxy-Anchor 64", "proxy_anchor-64", anchor, (dimension(64),)),
+        ("Proxy-Anchor 128", "proxy_anchor-128", anchor, (dimension(128),)),
+        ("Proxy-Anchor 512", "proxy_anchor-512", anchor, ()),
+        ("† Contra+HORDE 512", "horde-512-256px", compared.horde(dataset), ()),
+        ("† Proxy-Anchor 512", "proxy_anchor-512-256px", anchor, (LARGER,)),
     ]
     return [
-        Row(name=prefix + name, recipe=recipe, changes=changes, printed=printed[label], note=note)
-        for label, name, recipe, changes, note in known
+        Row(
+            prefix + name,
+            recipe,
+            changes=changes,
+            printed=printed[label],
+            note="" if recipe is anchor else CITED,
+        )
+        for label, name, recipe, changes in known
         if label in printed
     ]
-
-
-def _two_data_sets() -> Study:
-    """Table 2."""
-    table = TABLES["table2"]
-    rows = [
-        row
-        for dataset in ("cub200", "cars196")
-        for row in _comparison_rows("table2", dataset, dataset, f"{dataset}-")
-    ]
-    return Study(
-        id="proxy_anchor/table2",
-        title=table.title,
-        source=SOURCE,
-        metrics=table.columns,
-        rows=with_cited_rows(table, rows),
-    )
-
-
-def _one_data_set(number: int, dataset: str) -> Study:
-    """Tables 3 and 4."""
-    table = TABLES[f"table{number}"]
-    rows = _comparison_rows(f"table{number}", dataset, "", "")
-    return Study(
-        id=f"proxy_anchor/table{number}",
-        title=table.title,
-        source=SOURCE,
-        metrics=table.columns,
-        rows=with_cited_rows(table, rows),
-    )
 
 
 def _batch_sizes(number: int) -> Study:
@@ -81,8 +65,8 @@ def _batch_sizes(number: int) -> Study:
     table = TABLES[f"table{number}"]
     rows = [
         Row(
-            name=f"{printed.group}-{printed.label}",
-            recipe=recipes.proxy_anchor(printed.group),
+            f"{printed.group}-{printed.label}",
+            four_papers.proxy_anchor(printed.group),
             changes=(Experiment(batch=BatchSettings(size=int(printed.label))),),
             printed=printed,
             x=int(printed.label),
@@ -90,14 +74,7 @@ def _batch_sizes(number: int) -> Study:
         )
         for printed in table.rows
     ]
-    return Study(
-        id=f"proxy_anchor/table{number}",
-        title=table.title,
-        source=SOURCE,
-        metrics=table.columns,
-        rows=tuple(rows),
-        figure=Figure(x_label="images per batch"),
-    )
+    return printed_study(table, rows, figure=Figure(x_label="images per batch"))
 
 
 # ---- cost, and accuracy over time: other losses in Proxy-Anchor's training ----
@@ -113,11 +90,9 @@ OTHER_LOSSES = {
     "proxy_anchor": Experiment(batch=OF_150),
     "proxy_nca": Experiment(batch=OF_150, train=SAME_RATE, loss=NCA_OF_PROXY_ANCHOR),
     "soft_triple": Experiment(batch=OF_150, train=SAME_RATE, loss=LossSettings(name="soft_triple")),
-    "contrastive": Experiment(batch=PAIRS, train=SAME_RATE, loss=LossSettings(name="contrastive")),
-    "triplet_semihard": Experiment(batch=PAIRS, train=SAME_RATE, loss=LossSettings(name="triplet_semihard")),
-    "n_pairs": Experiment(batch=PAIRS, train=SAME_RATE, loss=LossSettings(name="n_pairs")),
-    "lifted_structure": Experiment(batch=PAIRS, train=SAME_RATE, loss=LossSettings(name="lifted_structure")),
-    "multi_similarity": Experiment(batch=PAIRS, train=SAME_RATE, loss=LossSettings(name="multi_similarity")),
+} | {
+    name: Experiment(batch=PAIRS, train=SAME_RATE, loss=LossSettings(name=name))
+    for name in ("contrastive", "triplet_semihard", "n_pairs", "lifted_structure", "multi_similarity")
 }
 
 
@@ -134,17 +109,14 @@ def _complexity() -> Study:
         "Lifted Structure": "lifted_structure",
     }
     once = Experiment(train=TrainSettings(epochs=1, warmup_epochs=0))
-    rows = [
-        Row(name=loss, recipe=CARS, changes=(OTHER_LOSSES[loss], once), printed=table.row(label))
-        for label, loss in labels.items()
-    ]
-    return Study(
-        id="proxy_anchor/table1",
-        title=table.title,
-        source=SOURCE,
+    return printed_study(
+        table,
+        [
+            Row(loss, CARS, changes=(OTHER_LOSSES[loss], once), printed=table.row(label))
+            for label, loss in labels.items()
+        ],
         metrics=("seconds_per_epoch",),
         columns=table.columns,
-        rows=with_cited_rows(table, rows),
         note="the paper prints orders of growth; measured is a whole epoch on Cars196 in batches of 150, in which "
         "the network's own arithmetic dominates",
     )
@@ -160,23 +132,14 @@ def _time() -> Study:
         "Semi-Hard Triplet": "triplet_semihard",
         "N-Pair": "n_pairs",
     }
-    forty = Experiment(train=TrainSettings(epochs=40, patience=40))
-    rows = [
-        Row(
-            name=loss,
-            recipe=CARS,
-            changes=(OTHER_LOSSES[loss], forty),
-            printed=table.row(label),
-            series=label,
-        )
-        for label, loss in labels.items()
-    ]
-    return Study(
-        id="proxy_anchor/figure1",
-        title=table.title,
-        source=SOURCE,
+    forty = Experiment(train=TrainSettings(epochs=40))
+    return printed_study(
+        table,
+        [
+            Row(loss, CARS, changes=(OTHER_LOSSES[loss], forty), printed=table.row(label), series=label)
+            for label, loss in labels.items()
+        ],
         metrics=("recall_at_1", "seconds_per_epoch"),
-        rows=tuple(rows),
         figure=Figure(kind="training", x_label="seconds of training"),
         note="the published seconds per epoch stand in the figure's legend and are of a Titan Xp; its curve ends "
         "after 40 epochs. Images per class in the batches of pairs, 5, are ours",
@@ -185,40 +148,32 @@ def _time() -> Study:
 
 def _retrievals() -> Study:
     """Figure 4."""
-    rows = [
-        Row(name=dataset, recipe=recipes.proxy_anchor(dataset))
-        for dataset in ("cub200", "cars196", "sop", "inshop")
-    ]
+    datasets = ("cub200", "cars196", "sop", "inshop")
     return Study(
         id="proxy_anchor/figure4",
         title="The four nearest images of some test images",
         source=SOURCE,
         metrics=("recall_at_1",),
-        rows=tuple(rows),
+        rows=tuple(Row(dataset, four_papers.proxy_anchor(dataset)) for dataset in datasets),
         figure=Figure(kind="retrievals"),
-        note="which queries the paper shows is not stated; here one of each of evenly spaced classes",
+        note=RETRIEVAL_QUERIES,
     )
 
 
 def _dimensions() -> Study:
     """Figure 5."""
-    printed: dict[tuple[str, int], PrintedRow] = {
-        ("proxy_anchor", 64): TABLES["table2"].row("Proxy-Anchor 64", "cars196"),
-        ("proxy_anchor", 512): TABLES["table2"].row("Proxy-Anchor 512", "cars196"),
-        ("multi_similarity", 64): TABLES["table2"].row("MS 64", "cars196"),
-        ("multi_similarity", 512): TABLES["table2"].row("MS 512", "cars196"),
-    }
-    systems = {"proxy_anchor": CARS, "multi_similarity": recipes.multi_similarity("cars196")}
+    table = TABLES["table2"]
+    systems = {"Proxy-Anchor": CARS, "MS": compared.multi_similarity("cars196")}
     rows = [
         Row(
-            name=f"{name}-{dim}",
-            recipe=recipe,
+            f"{recipe.experiment.loss.name}-{dim}",
+            recipe,
             changes=(dimension(dim),),
-            printed=printed.get((name, dim)),
+            printed=table.row(f"{label} {dim}", "cars196") if dim in (64, 512) else None,
             x=dim,
             series=recipe.system,
         )
-        for name, recipe in systems.items()
+        for label, recipe in systems.items()
         for dim in (32, 64, 128, 256, 512, 1024)
     ]
     return Study(
@@ -237,8 +192,8 @@ def _alpha_and_delta() -> Study:
     default = TABLES["table2"].row("Proxy-Anchor 512", "cars196")
     rows = [
         Row(
-            name=f"alpha-{alpha}-delta-{delta}",
-            recipe=CARS,
+            f"alpha-{alpha}-delta-{delta}",
+            CARS,
             changes=(Experiment(loss=LossSettings(scale=float(alpha), margin=delta)),),
             printed=default if (alpha, delta) == (32, 0.1) else None,
             x=delta,
@@ -263,32 +218,27 @@ def _readme() -> Study:
     table = TABLES["readme"]
     rows = []
     for printed in table.rows:
-        resnet = printed.label == "ResNet-50 512"
-        rows.append(
-            Row(
-                name=f"{printed.group}-{'resnet50' if resnet else 'bn_inception'}",
-                recipe=recipes.proxy_anchor(printed.group),
-                changes=(recipes.resnet50_of_proxy_anchor(printed.group),) if resnet else (),
-                printed=printed,
-            )
-        )
-    return Study(
-        id="proxy_anchor/readme",
-        title=table.title,
-        source=SOURCE,
-        metrics=tuple(
-            dict.fromkeys(key for name in ("sop", "cub200", "inshop") for key in recall_keys(name)[:5])
-        ),
-        rows=tuple(rows),
+        group, resnet = printed.group, printed.label == "ResNet-50 512"
+        changes = (four_papers.resnet50_of_proxy_anchor(group),) if resnet else ()
+        name = f"{group}-{'resnet50' if resnet else 'bn_inception'}"
+        rows.append(Row(name, four_papers.proxy_anchor(group), changes=changes, printed=printed))
+    recalls = (key for dataset in ("sop", "cub200", "inshop") for key in recall_keys(dataset)[:5])
+    return printed_study(
+        table,
+        rows,
+        metrics=tuple(dict.fromkeys(recalls)),
         note="not a table of the paper: the same code as its tables, with a batch of 180",
     )
 
 
 STUDIES = (
     _complexity(),
-    _two_data_sets(),
-    _one_data_set(3, "sop"),
-    _one_data_set(4, "inshop"),
+    printed_study(
+        TABLES["table2"],
+        [row for name in ("cub200", "cars196") for row in _comparison(2, name, name, f"{name}-")],
+    ),
+    printed_study(TABLES["table3"], _comparison(3, "sop")),
+    printed_study(TABLES["table4"], _comparison(4, "inshop")),
     _batch_sizes(5),
     _batch_sizes(6),
     _time(),

@@ -43,6 +43,10 @@ class Number:
         """The printed plus-minus."""
         return _number(self.text.partition("±")[2])
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"text": self.text, "value": self.value, "spread": self.spread, "source": self.source}
+
     def __str__(self) -> str:
         return f"{self.text} [{self.source}]"
 
@@ -71,12 +75,16 @@ class PrintedTable:
     """A table as printed.
 
     Attributes:
+        id: `paper/name`, also of its study.
+        citation: the paper.
         title: what it shows.
         source: the tag of its numbers.
         columns: keys without their groups, in printed order.
         rows: every experiment that has a number, in printed order.
     """
 
+    id: str
+    citation: str
     title: str
     source: str
     columns: tuple[str, ...]
@@ -94,7 +102,12 @@ class PrintedTable:
 
 def printed_tables(paper: str) -> dict[str, PrintedTable]:
     """The tables and figures of a paper, by name such as `table7`."""
-    return {name: _table(entry) for name, entry in _content(paper).items() if isinstance(entry, dict)}
+    of = citation(paper)
+    return {
+        name: _table(f"{paper}/{name}", of, entry)
+        for name, entry in _content(paper).items()
+        if isinstance(entry, dict)
+    }
 
 
 def citation(paper: str) -> str:
@@ -106,7 +119,7 @@ def _content(paper: str) -> dict[str, Any]:
     return tomllib.loads((FOLDER / f"{paper}.toml").read_text(encoding="utf-8"))
 
 
-def _table(entry: dict[str, Any]) -> PrintedTable:
+def _table(name: str, of_paper: str, entry: dict[str, Any]) -> PrintedTable:
     source = entry.get("source", "S")
     places = [_group_and_key(column) for column in entry["columns"]]
     groups = list(dict.fromkeys(group for group, _ in places))
@@ -121,7 +134,7 @@ def _table(entry: dict[str, Any]) -> PrintedTable:
             if numbers:
                 rows.append(PrintedRow(label, group, numbers))
     columns = tuple(dict.fromkeys(key for _, key in places))
-    return PrintedTable(entry["title"], source, columns, tuple(rows))
+    return PrintedTable(name, of_paper, entry["title"], source, columns, tuple(rows))
 
 
 def _group_and_key(column: str) -> tuple[str, str]:

@@ -1,14 +1,14 @@
 """The tables of a study as text: Markdown, JSON, and a self-contained HTML page."""
 
 import base64
-from html import escape
 from pathlib import Path
 
 from lookalike.evaluation.intervals import Interval
+from lookalike.reporting.page import render
 from lookalike.studies.figure import draw
 from lookalike.studies.metric_keys import COSTS
 from lookalike.studies.published import SOURCES
-from lookalike.studies.results import folder_name
+from lookalike.studies.results import table_folder
 from lookalike.studies.study import Study
 from lookalike.studies.table import Line, Table, as_tree, build_tables, half_width
 from lookalike.utils.io import to_json, write_text
@@ -21,33 +21,33 @@ PUBLISHED_APART = (
 
 def to_markdown(table: Table) -> str:
     """Title, table, and below it what a reader must know."""
-    blocks = [f"### {table.title}", _grid_markdown(*ours_cells(table))]
+    blocks = [f"### {table.title}", _grid(*ours_cells(table))]
     if cells := published_cells(table):
-        blocks += [f"**{PUBLISHED_APART}**", _grid_markdown(*cells)]
+        blocks += [f"**{PUBLISHED_APART}**", _grid(*cells)]
     return "\n\n".join([*blocks, *notes(table)]) + "\n"
 
 
 def to_html(table: Table, *, figure: str = "") -> str:
-    """The same as a page; `figure` is an <img> element to stand below the title."""
-    body = [f"<h1>{escape(table.title)}</h1>", figure, _grid_html(*ours_cells(table))]
-    if cells := published_cells(table):
-        body += [f"<h2>{escape(PUBLISHED_APART)}</h2>", _grid_html(*cells)]
-    body += [f"<p>{escape(note)}</p>" for note in notes(table)]
-    style = "body{font:15px sans-serif;margin:2em}td,th{padding:.2em .8em;text-align:left}"
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(table.study.id)}</title>'
-        f"<style>{style}</style><body>{''.join(body)}</body></html>\n"
+    """The same as a page; `figure` is a PNG in base64 to stand below the title."""
+    return render(
+        "study.html",
+        title=table.title,
+        figure=figure,
+        ours=ours_cells(table),
+        published=published_cells(table),
+        apart=PUBLISHED_APART,
+        notes=notes(table),
     )
 
 
 def ours_cells(table: Table) -> tuple[list[str], Cells]:
     """Header and cells of what was measured, with published numbers next to it where they may be compared."""
-    beside = any(line.comparable for line in table.lines)
+    paired = any(line.comparable for line in table.lines)
     header = ["row", *table.study.columns]
     for metric in table.metrics:
-        header += [f"{metric} published", "ours", "difference"] if beside else [metric]
+        header += [f"{metric} published", "ours", "difference"] if paired else [metric]
     header += ["n", "selected on", "kept", "seconds per run", "note"]
-    return header, [_cells(table, line, beside=beside) for line in table.lines]
+    return header, [_cells(table, line, paired=paired) for line in table.lines]
 
 
 def published_cells(table: Table) -> tuple[list[str], Cells] | None:
@@ -77,7 +77,7 @@ def notes(table: Table) -> list[str]:
     return said
 
 
-def _cells(table: Table, line: Line, *, beside: bool) -> list[str]:
+def _cells(table: Table, line: Line, *, paired: bool) -> list[str]:
     cells = [line.row.name]
     cells += [
         line.row.published[key].text if key in line.row.published else "-" for key in table.study.columns
@@ -89,7 +89,7 @@ def _cells(table: Table, line: Line, *, beside: bool) -> list[str]:
         points = (
             "-" if difference is None else f"{difference:+.2f}" if metric in COSTS else f"{difference:+.1f}"
         )
-        cells += [printed, ours, points] if beside else [ours]
+        cells += [printed, ours, points] if paired else [ours]
     counts = max((interval.n for interval in line.ours.values()), default=0)
     apart = "" if line.comparable else "not comparable"
     return [
@@ -98,7 +98,7 @@ def _cells(table: Table, line: Line, *, beside: bool) -> list[str]:
         line.selected_on or "-",
         line.kept or "-",
         "-" if line.seconds is None else f"{line.seconds:.0f}",
-        "; ".join(part for part in (line.status, apart if beside else "", line.row.note) if part),
+        "; ".join(part for part in (line.status, apart if paired else "", line.row.note) if part),
     ]
 
 
@@ -110,23 +110,16 @@ def _number(metric: str, interval: Interval | None) -> str:
     return f"{interval.mean:.{digits}f}{spread}"
 
 
-def _grid_markdown(header: list[str], rows: Cells) -> str:
+def _grid(header: list[str], rows: Cells) -> str:
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-
-
-def _grid_html(header: list[str], rows: Cells) -> str:
-    def line(cells: list[str], kind: str) -> str:
-        return "<tr>" + "".join(f"<{kind}>{escape(cell)}</{kind}>" for cell in cells) + "</tr>"
-
-    return f"<table>{line(header, 'th')}{''.join(line(row, 'td') for row in rows)}</table>"
 
 
 def write_tables(study: Study, out: Path) -> list[Table]:
     """Brings the tables of a study in a folder of runs up to date, as files, and returns them."""
     tables = build_tables(study, out)
     for table in tables:
-        _write(table, out / study.id / folder_name(table.conditions))
+        _write(table, table_folder(out, study.id, table.conditions))
     return tables
 
 
@@ -134,8 +127,7 @@ def _write(table: Table, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     figure = ""
     if table.study.figure is not None:
-        image = base64.b64encode(draw(table, folder / "figure.png").read_bytes()).decode()
-        figure = f'<img alt="the figure" src="data:image/png;base64,{image}">'
+        figure = base64.b64encode(draw(table, folder / "figure.png").read_bytes()).decode()
     texts = {
         "table.json": to_json(as_tree(table), indent=1) + "\n",
         "table.md": to_markdown(table),

@@ -25,6 +25,7 @@ from lookalike.utils.io import to_json
 
 AS_PUBLISHED = "as published"
 RESULTS = "results.jsonl"
+LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,14 @@ def run_key(experiment: Experiment, table: LabeledImages, protocol: str, search:
     return folder_name(f"{table.name[:40]}-{experiment.loss.name}-{digest}")
 
 
-def folder_name(text: str, longest: int = 120) -> str:
+def table_folder(out: Path, study: str, conditions: str) -> Path:
+    """Where the table of a study under some conditions lies."""
+    return out / study / folder_name(conditions)
+
+
+def folder_name(text: str) -> str:
     """The text as a name that every file system takes; a long one ends in a hash of the whole."""
     name = re.sub(r"[^\w.+=-]+", "_", text)
-    if len(name) <= longest:
+    if len(name) <= LONGEST_NAME:
         return name
-    return f"{name[: longest - 9]}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
+    return f"{name[: LONGEST_NAME - 9]}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"

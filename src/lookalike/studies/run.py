@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from lookalike.errors import LookalikeError
 from lookalike.studies.plan import Options, Planned, conditions_of, plan_runs
 from lookalike.studies.protocols import PROTOCOLS, Busy, Task
-from lookalike.studies.results import Result, append_result, folder_name, load_results
+from lookalike.studies.results import Result, append_result, load_results, table_folder
 from lookalike.studies.study import Study
 from lookalike.utils.validation import look_up
 
@@ -49,7 +49,7 @@ def run_study(study: Study, options: Options) -> Done:
     planned, done.skipped = plan_runs(study, rows, options)
     done.notes = {one.row.name: one.other_groups for one in planned if one.other_groups}
     done.conditions = conditions_of(planned, options)
-    done.folder = table_folder(options.out, study, done.conditions)
+    done.folder = table_folder(options.out, study.id, done.conditions)
     for name, note in done.notes.items():
         options.progress.say(f"note: {name}: {note}")
     began = time.monotonic()
@@ -59,11 +59,6 @@ def run_study(study: Study, options: Options) -> Done:
             break
         _run(study, one, options, done)
     return done
-
-
-def table_folder(out: Path, study: Study, conditions: str) -> Path:
-    """Where the table of a study under some conditions lies."""
-    return out / study.id / folder_name(conditions)
 
 
 def _run(study: Study, one: Planned, options: Options, done: Done) -> None:

@@ -170,15 +170,7 @@ def _row_tree(row: Row, twins: dict[str, str]) -> dict[str, Any]:
         "caveats": list(recipe.caveats) if recipe else [],
         "differs": differences(row) if recipe else {},
         "experiment": row.experiment().model_dump(mode="json") if recipe else None,
-        "published": {
-            key: {
-                "text": number.text,
-                "value": number.value,
-                "spread": number.spread,
-                "source": number.source,
-            }
-            for key, number in row.published.items()
-        },
+        "published": {key: number.to_dict() for key, number in row.published.items()},
         "same_as": twins.get(row.name),
         "x": row.x,
         "series": row.series or None,

@@ -6,7 +6,7 @@ what the paper printed for it. Changes are experiments in which only the changed
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from lookalike.config.experiment import Experiment
@@ -22,6 +22,10 @@ DATASETS = {
     "inaturalist": "iNaturalist",
 }
 """Data sets of the papers, by the name of their reader."""
+
+CITED = "cited in the paper; run here with the recipe of that system"
+RETRIEVAL_QUERIES = "which queries the paper shows is not stated; here one of each of evenly spaced classes"
+"""Notes that rows and studies of several papers have."""
 
 
 def combined(base: Experiment, *changes: Experiment) -> Experiment:
@@ -70,7 +74,7 @@ class Recipe:
         return f"{self.system} on {DATASETS[self.dataset]}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Row:
     """One line of a table, or one point of a figure.
 
@@ -87,6 +91,7 @@ class Row:
 
     name: str
     recipe: Recipe | None = None
+    _: KW_ONLY
     changes: tuple[Experiment, ...] = ()
     printed: PrintedRow | None = None
     x: float | None = None
@@ -160,20 +165,47 @@ class Study:
         return look_up({row.name: row for row in self.rows}, name, f"row of {self.id}")
 
 
-def with_cited_rows(table: PrintedTable, rows: Iterable[Row]) -> tuple[Row, ...]:
-    """All rows of a printed table in its order: those given, and a cited one for each that none is given for."""
-    given = list(rows)
-    complete: list[Row] = []
+def printed_study(
+    table: PrintedTable,
+    rows: Iterable[Row],
+    *,
+    metrics: tuple[str, ...] | None = None,
+    columns: tuple[str, ...] = (),
+    source: str = "",
+    figure: Figure | None = None,
+    note: str = "",
+) -> Study:
+    """The study of a printed table: its name, title and paper, and a row for every experiment that it prints.
+
+    Args:
+        rows: those that can be run, and any that the table lacks. Where the table prints more, its others become
+            cited rows, and all stand in its order.
+        metrics: what is measured; the table's columns when None.
+    """
+    given = tuple(rows)
+    in_order: list[Row] = []
     for printed in table.rows:
         own = [row for row in given if row.printed == printed]
-        complete += own or [Row(name=printed.name, printed=printed)]
-    return (*complete, *(row for row in given if row.printed is None))
+        in_order += own or [Row(printed.name, printed=printed)]
+    in_order += [row for row in given if row.printed is None]
+    return Study(
+        id=table.id,
+        title=table.title,
+        source=source or table.citation,
+        metrics=table.columns if metrics is None else metrics,
+        columns=columns,
+        rows=given if len(given) == len(in_order) else tuple(in_order),
+        figure=figure,
+        note=note,
+    )
 
 
-PRODUCTS = (1, 10, 100, 1000)
-BIRDS = (1, 2, 4, 8)
-KS = {"cub200": BIRDS, "cars196": BIRDS, "sop": PRODUCTS, "inaturalist": BIRDS} | {
-    "inshop": (1, 10, 20, 30, 40, 50)
+KS = {
+    "cub200": (1, 2, 4, 8),
+    "cars196": (1, 2, 4, 8),
+    "sop": (1, 10, 100, 1000),
+    "inshop": (1, 10, 20, 30, 40, 50),
+    "inaturalist": (1, 2, 4, 8),
 }
 """The K of Recall@K that the papers print for each data set."""
 

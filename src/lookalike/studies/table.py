@@ -245,7 +245,4 @@ def _line_tree(table: Table, line: Line) -> dict[str, Any]:
 
 
 def _published_tree(line: Line) -> dict[str, Any]:
-    return {
-        key: {"text": number.text, "value": number.value, "spread": number.spread, "source": number.source}
-        for key, number in line.row.published.items()
-    }
+    return {key: number.to_dict() for key, number in line.row.published.items()}

@@ -6,7 +6,6 @@ on and would now be tested on.
 """
 
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 from itertools import compress
 from pathlib import Path
@@ -16,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.registry import BUILT_IN
 from lookalike.data.splits import Split
 from lookalike.errors import FileError
 from lookalike.training.run_dir import RunDir
@@ -28,7 +26,6 @@ IMAGES = "images.npy"
 
 
 def data_facts(
-    data: LabeledImages | str | Path,
     table: LabeledImages,
     split: Split,
     start_from: Path | None,
@@ -39,7 +36,7 @@ def data_facts(
     parts = {"train": split.train, "validation": split.validation, "test": split.test}
     return {
         "name": table.name,
-        "source": _source(data),
+        "source": table.source or str(table.root.resolve()),
         "digest": table.digest(),
         "split_digest": split.digest(),
         "split_source": split.source,
@@ -91,14 +88,6 @@ def trained_images(run_dir: RunDir, source: str, paths: Sequence[str]) -> tuple[
     if known is None or run_dir.read_json("data.json")["source"] != source:
         return ()
     return tuple(compress(paths, np.isin(_hashes(paths), known).tolist()))
-
-
-def _source(data: LabeledImages | str | Path) -> str:
-    """Where the data can be read again: an absolute path, or a name such as glyphs."""
-    if isinstance(data, LabeledImages):
-        return str(data.root.resolve())
-    path = Path(data).expanduser()
-    return str(path.resolve()) if os.fspath(data) not in BUILT_IN and path.exists() else os.fspath(data)
 
 
 def _classes_digest(split: Split) -> str:

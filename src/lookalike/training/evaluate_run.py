@@ -61,7 +61,10 @@ def evaluate_run(
     embedder, config = load_model(folder.path)
     facts = folder.read_json("data.json")
     if data is None:
-        table = load_images(_own_data(facts), **reading(folder.experiment().data), progress=progress)
+        settings = folder.experiment().data
+        table = load_images(
+            _own_data(facts), **reading(settings), on_bad_file=settings.on_bad_file, progress=progress
+        )
     else:
         table = load_images(
             data,

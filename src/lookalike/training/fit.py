@@ -123,10 +123,12 @@ def fit(
     if start_from and not resume:
         experiment = experiment.with_network_of(RunDir(start_from).experiment())
 
-    table = load_images(data, **reading(experiment.data), progress=progress)
+    table = load_images(
+        data, **reading(experiment.data), on_bad_file=experiment.data.on_bad_file, progress=progress
+    )
     before = seen_before(run_dir) if resume else seen_by(RunDir(start_from)) if start_from else SeenClasses()
     split = split or split_after(experiment, table, before, test_on_trained=test_on_trained)
-    facts = data_facts(data, table, split, start_from, test_on_trained=test_on_trained)
+    facts = data_facts(table, split, start_from, test_on_trained=test_on_trained)
     seen = SeenTest()
     if start_from:
         seen = check_unseen(start_from, facts["source"], split, before, test_on_trained=test_on_trained)

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from lookalike.losses.sharded import Sharded
 from lookalike.training.tensor_tree import load_tree, save_tree
-from lookalike.utils.tensor_file import checksum, load_rows, save_tensors
+from lookalike.utils.hashing import checksum
+from lookalike.utils.tensor_file import load_rows, save_tensors
 
 _FILE = "classes-{first}.safetensors"
 

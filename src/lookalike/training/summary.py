@@ -91,6 +91,7 @@ def describe_plan(context: RunContext) -> str:
     )
     warm = f", the first {train.warmup_epochs} with the backbone frozen" if train.warmup_epochs else ""
     source = "named by the data" if split.source == "named" else "held out"
+    source += f"; {split.unused}" if split.unused else ""
     return (
         f"{split.trainval.name}: {counts} (test classes {source})\n"
         f"{context.mode}: {experiment.model.backbone} at {experiment.data.image_size} px on {context.fabric.device}, "

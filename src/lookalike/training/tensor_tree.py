@@ -13,8 +13,9 @@ from typing import Any
 from torch import Tensor
 
 from lookalike.errors import FileError
+from lookalike.utils.hashing import checksum
 from lookalike.utils.io import escape_surrogates, os_errors, read_json, to_json, write_text
-from lookalike.utils.tensor_file import REMEDY, checksum, load_tensors, save_tensors
+from lookalike.utils.tensor_file import REMEDY, load_tensors, save_tensors
 
 _KEY = "tensor"
 

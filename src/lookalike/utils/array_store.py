@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from lookalike.errors import FileError
 from lookalike.utils.cache_dir import format_size
+from lookalike.utils.hashing import checksum
 from lookalike.utils.io import TEMPORARY, os_errors, read_json, temporary_name, to_json, write_json
-from lookalike.utils.tensor_file import checksum
 
 REMEDY = "free space or set LOOKALIKE_CACHE to another folder"
 

@@ -42,7 +42,7 @@ def use_short_timeouts() -> None:
 
 
 def end_with_main_process() -> None:
-    """In a process that `--devices` has started: ends it when the process that started it is no more.
+    """In a process that `--devices` has started: ends it when the process that started it has ended.
 
     Until all processes have met, nothing else would; torchrun has an agent for it.
     """

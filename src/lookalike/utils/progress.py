@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichBars
 
+from lookalike.utils.console import escape_controls
+
 
 class Phase(Protocol):
     """One running phase."""
@@ -66,7 +68,7 @@ class BarProgress(Progress):
             yield _Bar(bars, bars.add_task(name, total=total, remark=""))
 
     def say(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False)
+        self._console.print(escape_controls(text), highlight=False, markup=False)
 
 
 class _Bar:

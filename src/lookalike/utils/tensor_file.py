@@ -8,10 +8,10 @@ from safetensors.torch import load, save_file
 from torch import Tensor
 
 from lookalike.errors import FileError
+from lookalike.utils.hashing import checksum
 from lookalike.utils.io import os_errors, write_atomically
 
 REMEDY = "free space or write to another folder"
-BLOCK = 1 << 24
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
@@ -69,12 +69,3 @@ def load_rows(path: Path, rows: slice, *, crc32: int) -> dict[str, Tensor]:
         if isinstance(error, FileError):
             raise
         raise FileError(f"cannot read '{path}': {error}") from error
-
-
-def checksum(path: Path) -> int:
-    """CRC-32 of a file."""
-    value = 0
-    with path.open("rb") as stream:
-        while block := stream.read(BLOCK):
-            value = zlib.crc32(block, value)
-    return value

@@ -255,5 +255,5 @@ def test_published_measurements_are_of_engines_and_name_their_source():
 def test_an_engine_that_was_not_measured_shows_no_number(monkeypatch, tmp_path):
     (tmp_path / "measured.json").write_text('{"exact": {"recall_at_10": 1.0, "queries_per_second": 51.4}}')
     monkeypatch.setattr("lookalike.search.engines.measured.FILE", tmp_path / "measured.json")
-    assert measured("exact") == ("100.0 %", "51")
+    assert measured("exact") == ("100.00 %", "51")
     assert measured("milvus") == ("-", "-")

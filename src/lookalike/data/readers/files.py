@@ -29,8 +29,10 @@ NOT_SNIFFED = frozenset(
     {".csv", ".tsv", ".parquet", ".json", ".jsonl", ".ndjson", ".txt", ".md", ".rst", ".xml", ".yaml", ".yml"}
     | {".html", ".htm", ".py", ".mat", ".npy", ".npz", ".pdf", ".zip", ".tar", ".gz", ".tgz", ".xz", ".bz2"}
     | {".log", ".lock", ".partial", ".safetensors"}
+    | {".cr2", ".cr3", ".nef", ".arw", ".dng", ".orf", ".rw2", ".raf", ".pef", ".srw"}
 )
-"""Suffixes of files that are taken for what they say, without a look inside."""
+"""Suffixes of files that are taken for what they say, without a look inside; in a camera's raw file that looks like
+a TIFF would be its small preview."""
 
 
 @dataclass(frozen=True)

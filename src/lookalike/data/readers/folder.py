@@ -115,13 +115,24 @@ def _part_level(folders: list[list[str]]) -> int | None:
 
 
 def _notes_on_almost_parts(folders: list[list[str]]) -> list[str]:
-    """Says where some folders at the top name a part, others do not, and two of them hold the same class names."""
+    """Says where folders at the top hold the same class names, and some of them or none names a part."""
     below: dict[str, set[str]] = defaultdict(set)
     for names in folders:
         if len(names) > 1:
             below[names[0]].add("/".join(names[1:]))
     named = sorted(top for top in below if part_of(top))
     others = sorted(top for top in below if not part_of(top))
+    if (
+        not named
+        and len(others) > 1
+        and len(below[others[0]]) > 1
+        and len(set(map(frozenset, below.values()))) == 1
+    ):
+        first, second = others[:2]
+        return [
+            f"{first}/ and {second}/ hold the same class names, such as {min(below[first])}, and are read as different "
+            "classes; if they are the same classes, put the images of each into one folder"
+        ]
     loose = sorted({names[0] for names in folders if len(names) == 1 and not part_of(names[0])})
     for top in [*others, *loose[:1]]:
         for part, other in [(part, top) for part in named] + list(combinations(named, 2)):

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,9 @@ ENCODINGS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+
+MAX_LINE = 1 << 24
+MAX_COLUMNS = 10_000
 
 Column = list[str | None]
 
@@ -71,7 +75,7 @@ def read_frame(path: Path) -> Frame:
     try:
         if suffix == ".parquet":
             return _read_parquet(path)
-        data = path.read_bytes()
+        data = _content(path)
         if suffix in (".jsonl", ".ndjson"):
             return _read_json_lines(path, _text(data))
         return _read_csv(path, _text(data), "\t" if suffix == ".tsv" else None)
@@ -79,9 +83,30 @@ def read_frame(path: Path) -> Frame:
         raise
     except (pl.exceptions.PolarsError, OSError, ValueError, csv.Error, RecursionError) as error:
         why = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if "field limit" in why:
+            why = f"a value has more than {csv.field_size_limit():,} characters; remove its column"
         raise DataError(
             f"{path}: cannot be read as a table ({why}); expected the columns path,label"
         ) from error
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a text file, whose lines are looked at before all of it is in memory."""
+    with open(path, "rb") as stream:
+        for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), start=1):
+            if len(line) == MAX_LINE:
+                raise ValueError(
+                    f"line {number} has more than {MAX_LINE >> 20} MB; leave out what is no text"
+                )
+        stream.seek(0)
+        return stream.read()
+
+
+def _refuse_many(names: Sequence[str]) -> None:
+    if len(names) > MAX_COLUMNS:
+        raise ValueError(
+            f"it has {len(names):,} columns; keep those that are needed, at most {MAX_COLUMNS:,}"
+        )
 
 
 def _text(data: bytes) -> str:
@@ -101,36 +126,47 @@ def _read_csv(path: Path, text: str, delimiter: str | None) -> Frame:
     if announced:
         delimiter, text = announced[1], text[announced.end() :]
     delimiter = delimiter or _delimiter(text)
+    opening = text.lstrip()[:1]
+    if opening in "<[{" and opening:
+        raise ValueError(
+            "it holds HTML or XML" if opening == "<" else "it holds JSON; save one object per line, as .jsonl"
+        )
     lines = csv.reader(
         io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=False
     )
     header = [name.strip() for name in next(lines, [])]
     if not any(header):
         raise ValueError("it is empty")
+    _refuse_many(header)
     _refuse_twice(header)
     columns: dict[str, Column] = {name: [] for name in header if name}
-    rows = []
+    rows, last = [], ""
     for row, values in enumerate(lines, start=1):
         if not any(value.strip() for value in values):
             continue
         if any(value.strip() for value in values[len(header) :]):
-            raise ValueError(f"row {row} has {len(values)} values, the header has {len(header)}")
+            first = text.strip().splitlines()[0][:40]
+            raise ValueError(f"row {row} has {len(values)} values, the header '{first}' has {len(header)}")
         rows.append(row)
         for at, name in enumerate(header):
             if name:
                 columns[name].append((values[at] or None) if at < len(values) else None)
+        last = values[-1]
+    if "\n" in last and not text.rstrip().endswith('"'):
+        raise ValueError(f"a quotation mark in row {rows[-1]} is not closed")
     return Frame(path, columns, rows)
 
 
 def _delimiter(text: str) -> str:
     """The one that makes most columns out of the header."""
-    first = re.split(r"[\r\n]", text.lstrip("\r\n"), maxsplit=1)[0]
+    start = text[: csv.field_size_limit()].lstrip("\r\n")
+    first = re.split(r"[\r\n]", start, maxsplit=1)[0]
     return max(DELIMITERS, key=lambda sign: (len(next(csv.reader([first], delimiter=sign), [])), sign == ","))
 
 
 def _refuse_twice(header: Sequence[str]) -> None:
     named = [name for name in header if name]
-    twice = next((name for name in named if named.count(name) > 1), None)
+    twice = next((name for name, times in Counter(named).items() if times > 1), None)
     if twice is not None:
         raise ValueError(f"the column '{twice}' appears twice in the header")
 
@@ -138,6 +174,7 @@ def _refuse_twice(header: Sequence[str]) -> None:
 def _read_json_lines(path: Path, text: str) -> Frame:
     objects = list(_objects(text))
     names = list(dict.fromkeys(name for _, entry in objects for name in entry))
+    _refuse_many(names)
     columns: dict[str, Column] = {}
     nested = []
     for name in names:
@@ -176,6 +213,7 @@ def _word(value: Any) -> str | None:
 def _read_parquet(path: Path) -> Frame:
     with polars_errors(path):
         schema = pl.read_parquet_schema(path)
+        _refuse_many(list(schema))
         plain = [name for name, dtype in schema.items() if not dtype.is_nested() and not dtype.is_object()]
         frame = pl.read_parquet(path, columns=plain) if plain else pl.DataFrame()
     columns: dict[str, Column] = {}

@@ -5,6 +5,8 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.readers.files import images_below, missing_files
@@ -13,6 +15,8 @@ from lookalike.errors import DataError
 
 def relative_to(root: Path, entry: str) -> str:
     """A table's entry as a path below `root` where it lies there, else as given; always with `/`."""
+    if entry.startswith("file:"):
+        entry = url2pathname(urlsplit(entry).path)
     whole = os.path.normpath(os.path.join(root.absolute(), entry))
     home = os.path.join(os.path.normpath(root.absolute()), "")
     return Path(whole[len(home) :] if whole.startswith(home) else entry).as_posix()
@@ -37,9 +41,11 @@ def find_files(name: str, root: Path, entries: Sequence[str]) -> tuple[list[str]
     if bad:
         first, fits = bad[0], sorted(found[bad[0]])
         hint = f"; it could be {fits[0]} or {fits[1]}" if fits else ""
-        backslash = "; write / instead of the backslash" if "\\" in first else ""
+        given = entries[paths.index(first)]
+        kind = "; images at web addresses are not fetched, download them" if "://" in given else ""
+        kind = kind or ("; write / instead of the backslash" if "\\" in first else "")
         raise DataError(
-            f"{name}: {len(bad):,} of {len(paths):,} images are missing below {root}, first {first}{hint}{backslash}; "
+            f"{name}: {len(bad):,} of {len(paths):,} images are missing below {root}, first {given}{hint}{kind}; "
             "correct the column 'path': it is relative to the table's folder"
         )
     result = [min(found[path]) if path in missing else path for path in paths]

@@ -25,6 +25,8 @@ FLAG_COLUMNS = ("is_query", "is_gallery")
 BOX_COLUMNS = ("x_1", "y_1", "x_2", "y_2")
 OWN_COLUMNS = (*PATH_COLUMNS, "label", "split", *FLAG_COLUMNS, *BOX_COLUMNS)
 YES = frozenset({"true", "1", "yes"})
+NAMED = 12
+"""So many columns are named in a note."""
 NO = frozenset({"false", "0", "no", ""})
 
 
@@ -58,6 +60,10 @@ def read_table(
     if not len(frame):
         raise DataError(f"{path}: the table has no rows; expected one row per image")
     notes = _notes_on_columns(frame, path_column, label_column)
+    if label_column is None and any(name.casefold() == "label" for name in frame.nested):
+        notes.append(
+            f"{path.name}: the images have no labels: the column 'label' holds lists, objects or bytes"
+        )
     if ignore_labels and label_column is not None:
         kept = [(v or "").strip() not in ignore_labels for v in frame.columns[label_column]]
         if not all(kept):
@@ -114,10 +120,10 @@ def _columns(frame: Frame, labeled: bool) -> tuple[str, str | None]:
                 raise DataError(
                     f"{frame.file}: the column '{name}' holds lists, objects or bytes; expected text"
                 )
-        has = ", ".join(frame.columns)
+        single = len(frame.columns) == 1 and not frame.nested
+        hint = "; separate columns with , ; | or tabs" if single else near_miss(lacking, frame.columns)
         raise DataError(
-            f"{frame.file}: no column '{lacking}'{near_miss(lacking, frame.columns)} (it has: {has}); "
-            "expected path,label"
+            f"{frame.file}: no column '{lacking}'{hint} (it has: {', '.join(frame.columns)}); expected path,label"
         )
     return path_column, label_column
 
@@ -131,7 +137,10 @@ def _notes_on_columns(frame: Frame, path: str, label: str | None) -> list[str]:
         for name, meaning in read_as.items()
         if name is not None and name not in used
     ]
-    return notes + ([f"{frame.file.name}: columns that are not used: {', '.join(unused)}"] if unused else [])
+    if unused:
+        more = f" and {len(unused) - NAMED:,} more" if len(unused) > NAMED else ""
+        notes.append(f"{frame.file.name}: columns that are not used: {', '.join(unused[:NAMED])}{more}")
+    return notes
 
 
 def _keep(frame: Frame, kept: Sequence[bool]) -> Frame:

@@ -15,4 +15,4 @@ def measured(engine: str) -> tuple[str, str]:
     row = known.get(engine)
     if row is None:
         return "-", "-"
-    return f"{100 * row['recall_at_10']:.1f} %", f"{row['queries_per_second']:.0f}"
+    return f"{100 * row['recall_at_10']:.2f} %", f"{row['queries_per_second']:.0f}"

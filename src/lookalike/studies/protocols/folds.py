@@ -85,7 +85,7 @@ def validated(task: Task, values: Mapping[str, float], folder: Path, split: tupl
     return float(np.mean([run.result["validation"]["map_at_r"] for run in runs]))
 
 
-def fold_splits(table: LabeledImages, folds: int = FOLDS) -> tuple[Split, ...]:
+def fold_splits(table: LabeledImages) -> tuple[Split, ...]:
     """Four cuts of the training classes, all with the same test classes.
 
     The Reality Check tests on the second half of the classes, in their order, also where the data names
@@ -93,7 +93,7 @@ def fold_splits(table: LabeledImages, folds: int = FOLDS) -> tuple[Split, ...]:
     """
     fit, test = training_half(table) if table.role is not None else half_split(table)
     return tuple(
-        Split(train, held, test, fit, f"fold {n}") for n, (train, held) in enumerate(class_folds(fit, folds))
+        Split(train, held, test, fit, f"fold {n}") for n, (train, held) in enumerate(class_folds(fit, FOLDS))
     )
 
 

@@ -33,7 +33,6 @@ def search(
     *,
     trials: int = 50,
     sampler: str = "gp",
-    seed: int = 0,
 ) -> dict[str, Any]:
     """The best of `trials` settings; resumes whatever `folder` already holds.
 
@@ -54,7 +53,7 @@ def search(
     check_choice("sampler", sampler, SAMPLERS)
     study = _study(folder)
     for slot in range(trials):
-        study.sampler = _sampler(sampler, 1_000 * seed + slot)  # no two processes draw the same numbers
+        study.sampler = _sampler(sampler, slot)  # no two processes draw the same numbers
         _run_slot(study, folder / f"slot-{slot:03d}", slot, space, objective)
     files = sorted(folder.glob("slot-*.json"))[:trials]
     slots = [json.loads(file.read_text(encoding="utf-8")) for file in files]

@@ -2,8 +2,10 @@
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import (
+    BatchSettings,
     CompatSettings,
     DataSettings,
+    LossSettings,
     ModelSettings,
     ScheduleSettings,
     TrainSettings,
@@ -38,8 +40,17 @@ def network(base: ModelSettings) -> Experiment:
     return Experiment(model=base)
 
 
-def of_papers(base: ModelSettings, own: Experiment) -> Experiment:
+def of_papers(
+    base: ModelSettings,
+    *,
+    model: ModelSettings,
+    loss: LossSettings,
+    batch: BatchSettings,
+    train: TrainSettings,
+    data: DataSettings | None = None,
+) -> Experiment:
     """What all the papers do, with a recipe's backbone and its own settings."""
+    own = Experiment(data=data or DataSettings(), model=model, loss=loss, batch=batch, train=train)
     return combined(PAPERS, network(base), own)
 
 

@@ -21,23 +21,20 @@ def soft_triple(dataset: str) -> Recipe:
         dataset=dataset,
         experiment=of_papers(
             BN_INCEPTION,
-            Experiment(
-                model=ModelSettings(pooling="average", embedding_dim=512),
-                loss=LossSettings(name="soft_triple"),
-                batch=BatchSettings(size=32),
-                train=TrainSettings(
-                    epochs=50,
-                    patience=50,
-                    optimizer="adam",
-                    lr=1e-4,
-                    head_lr=1e-4,
-                    proxy_lr=1e-2,
-                    weight_decay=1e-4,
-                    compat=CompatSettings(eps=0.01),
-                    # on entering the 20th and 40th epoch [C]
-                    schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(19, 39)),
-                    batch_norm="frozen",
-                ),
+            model=ModelSettings(pooling="average", embedding_dim=512),
+            loss=LossSettings(name="soft_triple"),
+            batch=BatchSettings(size=32),
+            train=TrainSettings(
+                epochs=50,
+                optimizer="adam",
+                lr=1e-4,
+                head_lr=1e-4,
+                proxy_lr=1e-2,
+                weight_decay=1e-4,
+                compat=CompatSettings(eps=0.01),
+                # on entering the 20th and 40th epoch [C]
+                schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(19, 39)),
+                batch_norm="frozen",
             ),
         ),
         source="README of the released code",
@@ -56,26 +53,23 @@ def norm_softmax(dataset: str) -> Recipe:
         dataset=dataset,
         experiment=of_papers(
             RESNET50,
-            Experiment(
-                data=DataSettings(crop_scale=(0.5, 1.0)),
-                model=ModelSettings(pooling="average", norm="layer_norm", embedding_dim=2048, start="none"),
-                loss=LossSettings(name="norm_softmax", temperature=0.05),
-                batch=BatchSettings(
-                    sampler="balanced", classes=3 if small else 15, per_class=25 if small else 5, size=75
-                ),
-                train=TrainSettings(
-                    epochs=31,
-                    patience=31,
-                    warmup_epochs=1,
-                    optimizer="sgd",
-                    momentum=0.9,
-                    lr=lr,
-                    head_lr=lr,
-                    proxy_lr=lr,
-                    weight_decay=1e-4,
-                    # the code counts 15 epochs after the one of warm-up
-                    schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(16,)),
-                ),
+            data=DataSettings(crop_scale=(0.5, 1.0)),
+            model=ModelSettings(pooling="average", norm="layer_norm", embedding_dim=2048, start="none"),
+            loss=LossSettings(name="norm_softmax", temperature=0.05),
+            batch=BatchSettings(
+                sampler="balanced", classes=3 if small else 15, per_class=25 if small else 5, size=75
+            ),
+            train=TrainSettings(
+                epochs=31,
+                warmup_epochs=1,
+                optimizer="sgd",
+                momentum=0.9,
+                lr=lr,
+                head_lr=lr,
+                proxy_lr=lr,
+                weight_decay=1e-4,
+                # the code counts 15 epochs after the one of warm-up
+                schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(16,)),
             ),
         ),
         source="released code",
@@ -97,23 +91,20 @@ def multi_similarity(dataset: str) -> Recipe:
         dataset=dataset,
         experiment=of_papers(
             BN_INCEPTION,
-            Experiment(
-                data=DataSettings(image_size=227, resize=256, crop_scale=(0.16, 1.0)),
-                model=ModelSettings(pooling="maximum", embedding_dim=512, start="kaiming"),  # [C]
-                loss=LossSettings(name="multi_similarity", beta=40.0),  # [C]
-                batch=BatchSettings(sampler="balanced", classes=16, per_class=5, size=80),
-                train=TrainSettings(
-                    epochs=41,  # 3000 steps of 80 images on CUB
-                    patience=41,
-                    optimizer="adam",
-                    lr=3e-5,
-                    head_lr=3e-5,
-                    proxy_lr=3e-5,
-                    weight_decay=5e-4,
-                    # after 1200 and 2400 steps
-                    schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(16, 33)),
-                    batch_norm="frozen",
-                ),
+            data=DataSettings(image_size=227, resize=256, crop_scale=(0.16, 1.0)),
+            model=ModelSettings(pooling="maximum", embedding_dim=512, start="kaiming"),  # [C]
+            loss=LossSettings(name="multi_similarity", beta=40.0),  # [C]
+            batch=BatchSettings(sampler="balanced", classes=16, per_class=5, size=80),
+            train=TrainSettings(
+                epochs=41,  # 3000 steps of 80 images on CUB
+                optimizer="adam",
+                lr=3e-5,
+                head_lr=3e-5,
+                proxy_lr=3e-5,
+                weight_decay=5e-4,
+                # after 1200 and 2400 steps
+                schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(16, 33)),
+                batch_norm="frozen",
             ),
         ),
         source="released code",
@@ -133,20 +124,17 @@ def margin(dataset: str) -> Recipe:
         dataset=dataset,
         experiment=of_papers(
             RESNET50,
-            Experiment(
-                model=ModelSettings(pooling="average", embedding_dim=128),
-                loss=LossSettings(name="margin"),
-                batch=BatchSettings(sampler="balanced", classes=56, per_class=2, size=112),
-                train=TrainSettings(
-                    epochs=150,
-                    patience=150,
-                    optimizer="adam",
-                    lr=1e-5,
-                    head_lr=1e-5,
-                    proxy_lr=5e-4,
-                    weight_decay=4e-4,
-                    batch_norm="frozen_affine",
-                ),
+            model=ModelSettings(pooling="average", embedding_dim=128),
+            loss=LossSettings(name="margin"),
+            batch=BatchSettings(sampler="balanced", classes=56, per_class=2, size=112),
+            train=TrainSettings(
+                epochs=150,
+                optimizer="adam",
+                lr=1e-5,
+                head_lr=1e-5,
+                proxy_lr=5e-4,
+                weight_decay=4e-4,
+                batch_norm="frozen_affine",
             ),
         ),
         source="Roth et al., Revisiting Training Strategies (2020)",
@@ -165,21 +153,18 @@ def horde(dataset: str) -> Recipe:
         dataset=dataset,
         experiment=of_papers(
             BN_INCEPTION,
-            Experiment(
-                data=DataSettings(image_size=256, resize=288),
-                model=ModelSettings(pooling="average", embedding_dim=512),
-                loss=LossSettings(name="horde", base={"name": "cosine_contrastive"}),
-                batch=BatchSettings(sampler="balanced", classes=8, per_class=10, size=80),
-                train=TrainSettings(
-                    epochs=55,
-                    patience=55,
-                    optimizer="adam",  # [C]
-                    lr=1e-5,
-                    head_lr=1e-5,
-                    proxy_lr=1e-5,
-                    weight_decay=0.0,
-                    batch_norm="frozen",
-                ),
+            data=DataSettings(image_size=256, resize=288),
+            model=ModelSettings(pooling="average", embedding_dim=512),
+            loss=LossSettings(name="horde", base={"name": "cosine_contrastive"}),
+            batch=BatchSettings(sampler="balanced", classes=8, per_class=10, size=80),
+            train=TrainSettings(
+                epochs=55,
+                optimizer="adam",  # [C]
+                lr=1e-5,
+                head_lr=1e-5,
+                proxy_lr=1e-5,
+                weight_decay=0.0,
+                batch_norm="frozen",
             ),
         ),
         source="released code for loss, batches, optimizer and rate",

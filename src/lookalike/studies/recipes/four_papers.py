@@ -25,32 +25,29 @@ def proxy_anchor(dataset: str) -> Recipe:
         dataset=dataset,
         experiment=of_papers(
             BN_INCEPTION,
-            Experiment(
-                model=ModelSettings(
-                    pooling="average_plus_maximum",  # [C]; the paper is silent
-                    embedding_dim=512,
-                    start="kaiming",  # [C]
+            model=ModelSettings(
+                pooling="average_plus_maximum",  # [C]; the paper is silent
+                embedding_dim=512,
+                start="kaiming",  # [C]
+            ),
+            loss=LossSettings(name="proxy_anchor", scale=32.0, margin=0.1),  # [S]
+            batch=BatchSettings(size=180, drop_last=True),  # [C]
+            train=TrainSettings(
+                epochs=60,  # [C]
+                warmup_epochs=1,  # [C]
+                optimizer="adamw",
+                lr=lr,
+                head_lr=lr,
+                proxy_lr=100 * lr,
+                weight_decay=1e-4,  # [C]
+                clip_value=10.0,  # [C]
+                schedule=ScheduleSettings(
+                    name="step",
+                    gamma=0.5 if small else 0.25,
+                    every=10 if dataset == "cub200" else 20,  # [C]
                 ),
-                loss=LossSettings(name="proxy_anchor", scale=32.0, margin=0.1),  # [S]
-                batch=BatchSettings(size=180, drop_last=True),  # [C]
-                train=TrainSettings(
-                    epochs=60,  # [C]
-                    patience=60,
-                    warmup_epochs=1,  # [C]
-                    optimizer="adamw",
-                    lr=lr,
-                    head_lr=lr,
-                    proxy_lr=100 * lr,
-                    weight_decay=1e-4,  # [C]
-                    clip_value=10.0,  # [C]
-                    schedule=ScheduleSettings(
-                        name="step",
-                        gamma=0.5 if small else 0.25,
-                        every=10 if dataset == "cub200" else 20,  # [C]
-                    ),
-                    batch_norm="frozen" if small else "train",  # [C]; scale and shift train after the warm-up
-                    compat=CompatSettings(batch_norm_momentum=None if small else 0.9),  # [C]
-                ),
+                batch_norm="frozen" if small else "train",  # [C]; scale and shift train after the warm-up
+                compat=CompatSettings(batch_norm_momentum=None if small else 0.9),  # [C]
             ),
         ),
         source="released code and its README; the paper for rates, scale and margin",
@@ -92,29 +89,26 @@ def proxynca_pp(dataset: str) -> Recipe:
         dataset=dataset,
         experiment=of_papers(
             RESNET50,
-            Experiment(
-                data=DataSettings(image_size=256, resize=288),
-                model=ModelSettings(pooling="maximum", norm="layer_norm", embedding_dim=2048),
-                loss=LossSettings(name="proxy_nca_pp", temperature=1 / 9),
-                batch=BatchSettings(
-                    sampler="balanced",
-                    classes=8 if small else 64,
-                    per_class=4 if small else 3,
-                    size=32 if small else 192,
-                ),
-                train=TrainSettings(
-                    epochs=epochs,
-                    patience=epochs,
-                    warmup_epochs=5,  # [C]
-                    compat=CompatSettings(eps=1.0, warmup_resets_optimizer=True),  # [C]
-                    optimizer="adam",
-                    lr=lr,
-                    head_lr=lr,
-                    proxy_lr=fast,
-                    weight_decay=0.0,
-                    clip_value=10.0,  # [C], of the model only there
-                    schedule=ScheduleSettings(name="plateau", gamma=0.1, patience=4),
-                ),
+            data=DataSettings(image_size=256, resize=288),
+            model=ModelSettings(pooling="maximum", norm="layer_norm", embedding_dim=2048),
+            loss=LossSettings(name="proxy_nca_pp", temperature=1 / 9),
+            batch=BatchSettings(
+                sampler="balanced",
+                classes=8 if small else 64,
+                per_class=4 if small else 3,
+                size=32 if small else 192,
+            ),
+            train=TrainSettings(
+                epochs=epochs,
+                warmup_epochs=5,  # [C]
+                compat=CompatSettings(eps=1.0, warmup_resets_optimizer=True),  # [C]
+                optimizer="adam",
+                lr=lr,
+                head_lr=lr,
+                proxy_lr=fast,
+                weight_decay=0.0,
+                clip_value=10.0,  # [C], of the model only there
+                schedule=ScheduleSettings(name="plateau", gamma=0.1, patience=4),
             ),
         ),
         protocol="two_stage",
@@ -159,30 +153,27 @@ def proxy_gml(dataset: str) -> Recipe:
         dataset=dataset,
         experiment=of_papers(
             BN_INCEPTION,
-            Experiment(
-                model=ModelSettings(pooling="average", embedding_dim=512),
-                loss=LossSettings(
-                    name="proxy_gml",
-                    proxies_per_class=1 if sop else 12,
-                    neighbor_ratio=0.05,
-                    regularizer_weight=0.0 if sop else 0.3,  # [C]
-                ),
-                batch=BatchSettings(size=32),
-                train=TrainSettings(
-                    epochs=50,
-                    patience=50,
-                    warmup_epochs=1,
-                    # [C], where the warm-up was meant to be the first epoch
-                    compat=CompatSettings(eps=0.01, warmup_first=2),
-                    optimizer="adam",
-                    lr=1e-4,
-                    head_lr=1e-4,
-                    proxy_lr=0.3 if sop else 3e-2,
-                    weight_decay=1e-4,
-                    # at 20 and 40 [S]; in the code on entering the 20th and 40th epoch [C]
-                    schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(19, 39)),
-                    batch_norm="train" if sop else "frozen",
-                ),
+            model=ModelSettings(pooling="average", embedding_dim=512),
+            loss=LossSettings(
+                name="proxy_gml",
+                proxies_per_class=1 if sop else 12,
+                neighbor_ratio=0.05,
+                regularizer_weight=0.0 if sop else 0.3,  # [C]
+            ),
+            batch=BatchSettings(size=32),
+            train=TrainSettings(
+                epochs=50,
+                warmup_epochs=1,
+                # [C], where the warm-up was meant to be the first epoch
+                compat=CompatSettings(eps=0.01, warmup_first=2),
+                optimizer="adam",
+                lr=1e-4,
+                head_lr=1e-4,
+                proxy_lr=0.3 if sop else 3e-2,
+                weight_decay=1e-4,
+                # at 20 and 40 [S]; in the code on entering the 20th and 40th epoch [C]
+                schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(19, 39)),
+                batch_norm="train" if sop else "frozen",
             ),
         ),
         source="released commands",

@@ -23,20 +23,17 @@ def hpl(dataset: str, loss: LossSettings) -> Recipe:
         dataset=dataset,
         experiment=of_papers(
             RESNET50,
-            Experiment(
-                model=ModelSettings(pooling="average_plus_maximum", embedding_dim=512, start="kaiming"),
-                loss=loss,
-                batch=BatchSettings(size=128),
-                train=TrainSettings(
-                    epochs=30,
-                    patience=30,
-                    optimizer="adamw",
-                    lr=1e-4,
-                    head_lr=1e-4,
-                    proxy_lr=1e-2,
-                    weight_decay=1e-4,
-                    compat=CompatSettings(random_proxies=False),
-                ),
+            model=ModelSettings(pooling="average_plus_maximum", embedding_dim=512, start="kaiming"),
+            loss=loss,
+            batch=BatchSettings(size=128),
+            train=TrainSettings(
+                epochs=30,
+                optimizer="adamw",
+                lr=1e-4,
+                head_lr=1e-4,
+                proxy_lr=1e-2,
+                weight_decay=1e-4,
+                compat=CompatSettings(random_proxies=False),
             ),
         ),
         source="supplement: AdamW, 1e-4, batches of 128, 30 epochs, pooling, 512 dimensions",
@@ -91,22 +88,19 @@ def divide_and_conquer(dataset: str) -> Recipe:
         dataset=dataset,
         experiment=of_papers(
             RESNET50,
-            Experiment(
-                model=ModelSettings(pooling="average", embedding_dim=128),
-                loss=LossSettings(
-                    name="divide_and_conquer", learners=4 if dataset in SMALL else 8, unit_slices=True
-                ),
-                batch=BatchSettings(sampler="balanced", classes=20, per_class=4, size=80),
-                train=TrainSettings(
-                    epochs=200,
-                    patience=200,
-                    optimizer="adam",
-                    lr=1e-5,
-                    head_lr=1e-5,
-                    proxy_lr=1e-5,
-                    weight_decay=1e-4,
-                    batch_norm="frozen",
-                ),
+            model=ModelSettings(pooling="average", embedding_dim=128),
+            loss=LossSettings(
+                name="divide_and_conquer", learners=4 if dataset in SMALL else 8, unit_slices=True
+            ),
+            batch=BatchSettings(sampler="balanced", classes=20, per_class=4, size=80),
+            train=TrainSettings(
+                epochs=200,
+                optimizer="adam",
+                lr=1e-5,
+                head_lr=1e-5,
+                proxy_lr=1e-5,
+                weight_decay=1e-4,
+                batch_norm="frozen",
             ),
         ),
         source="released code and its README",

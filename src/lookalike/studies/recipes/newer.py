@@ -1,6 +1,5 @@
 """How systems newer than the four papers were trained."""
 
-from lookalike.config.experiment import Experiment
 from lookalike.config.schema import (
     BatchSettings,
     CompatSettings,
@@ -20,22 +19,19 @@ def proxy_synthesis(loss: LossSettings, system: str) -> Recipe:
         dataset="cars196",
         experiment=of_papers(
             BN_INCEPTION,
-            Experiment(
-                model=ModelSettings(pooling="average", embedding_dim=512),
-                loss=loss,
-                batch=BatchSettings(size=128),
-                train=TrainSettings(
-                    epochs=130,
-                    patience=130,
-                    optimizer="adam",
-                    lr=1e-4,
-                    head_lr=1e-4,
-                    proxy_lr=1e-2,
-                    weight_decay=1e-4,
-                    compat=CompatSettings(eps=0.01),
-                    schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(49,)),
-                    batch_norm="frozen",
-                ),
+            model=ModelSettings(pooling="average", embedding_dim=512),
+            loss=loss,
+            batch=BatchSettings(size=128),
+            train=TrainSettings(
+                epochs=130,
+                optimizer="adam",
+                lr=1e-4,
+                head_lr=1e-4,
+                proxy_lr=1e-2,
+                weight_decay=1e-4,
+                compat=CompatSettings(eps=0.01),
+                schedule=ScheduleSettings(name="step", gamma=0.1, milestones=(49,)),
+                batch_norm="frozen",
             ),
         ),
         source="released code and its README",
@@ -50,21 +46,18 @@ def potential_field(dataset: str) -> Recipe:
         dataset=dataset,
         experiment=of_papers(
             RESNET50,
-            Experiment(
-                model=ModelSettings(pooling="average", embedding_dim=512),
-                loss=LossSettings(name="potential_field", proxies_per_class=2 if dataset == "sop" else 15),
-                batch=BatchSettings(size=100),
-                train=TrainSettings(
-                    epochs=200,
-                    patience=200,
-                    warmup_epochs=1,
-                    optimizer="adam",
-                    lr=1e-4,
-                    head_lr=1e-4,
-                    proxy_lr=1e-2,
-                    weight_decay=1e-4,
-                    batch_norm="frozen",
-                ),
+            model=ModelSettings(pooling="average", embedding_dim=512),
+            loss=LossSettings(name="potential_field", proxies_per_class=2 if dataset == "sop" else 15),
+            batch=BatchSettings(size=100),
+            train=TrainSettings(
+                epochs=200,
+                warmup_epochs=1,
+                optimizer="adam",
+                lr=1e-4,
+                head_lr=1e-4,
+                proxy_lr=1e-2,
+                weight_decay=1e-4,
+                batch_norm="frozen",
             ),
         ),
         source="restatements of the paper's supplement, for Cars196",

@@ -1,0 +1,132 @@
+"""Reads folders of no published layout: a table in it, a table per part, or class folders."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lookalike.data.dataset import LabeledImages
+from lookalike.data.labels import notes_on_labels
+from lookalike.data.readers.files import images_below, inside_single_folder, is_system_file
+from lookalike.data.readers.folder import part_of, read_class_folders
+from lookalike.data.readers.frames import is_table, read_frame
+from lookalike.data.readers.merge import merge_parts, path_below
+from lookalike.data.readers.split_files import SPLIT_FILE, with_split_file
+from lookalike.data.readers.tables import describes_images, read_table
+from lookalike.errors import DataError
+
+FEW = 12
+"""Folders at the top in which tables are looked for."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How data is read; every command that reads takes these.
+
+    Attributes:
+        layout: one of `LAYOUTS` to insist on, or "folder" for class folders; None recognizes the layout.
+        verify: check published counts, and that all listed files are there.
+        labeled: False accepts images without labels (for embedding, search and checks).
+        ignore_labels: labels of table rows that are left out, such as "-1" for junk.
+    """
+
+    layout: str | None = None
+    verify: bool = True
+    labeled: bool = True
+    ignore_labels: tuple[str, ...] = ()
+
+
+def read_plain(folder: Path, options: ReadOptions) -> LabeledImages:
+    """A table in the folder, tables in its part folders, or class folders."""
+    inner = inside_single_folder(folder)
+    for place in dict.fromkeys((folder, inner)):
+        tables = _tables(place)
+        if not tables:
+            tables = [t for at in _part_folders(place) for t in _tables(at)]
+        if tables:
+            return _read_tables(tables, place, options)
+    notes = [note for at in (folder, *_folders(folder)) for note in _notes_on_other_tables(at, folder)]
+    try:
+        table = read_only_folders(folder, options)
+    except DataError as error:
+        raise (DataError(f"{error} ({notes[0]})") if notes else error) from None
+    if notes and options.labeled and table.num_classes < 2:
+        raise DataError(f"{folder}: all {len(table):,} images are in one folder, and {notes[0]}")
+    return replace(table, notes=(*notes[:3], *table.notes))
+
+
+def _folders(folder: Path) -> list[Path]:
+    """The folders in `folder`, as long as there are few."""
+    found = [entry for entry in sorted(folder.iterdir()) if entry.is_dir() and not is_system_file(entry.name)]
+    return found if len(found) <= FEW else []
+
+
+def _notes_on_other_tables(place: Path, folder: Path) -> list[str]:
+    """What keeps tables in `place` from being read."""
+    notes = []
+    for file in sorted(place.iterdir()):
+        if not is_table(file) or is_system_file(file.name) or file.name == SPLIT_FILE:
+            continue
+        name = file.relative_to(folder)
+        try:
+            frame = read_frame(file)
+        except DataError as error:
+            notes.append(f"the table {name} was not read: {error}")
+            continue
+        if describes_images(frame):
+            notes.append(
+                f"the table {name} was not read, since it lies in a folder; name it to read it: {file}"
+            )
+        else:
+            has = ", ".join([*frame.columns][:6])
+            notes.append(f"the table {name} was not read: it has the columns {has}, and not path and label")
+    return notes
+
+
+def read_only_folders(folder: Path, options: ReadOptions) -> LabeledImages:
+    """Class folders, whatever tables lie among them."""
+    table = read_class_folders(folder, labeled=options.labeled)
+    return with_split_file(replace(table, notes=(*table.notes, *notes_on_labels(table.class_names))))
+
+
+def _part_folders(folder: Path) -> list[Path]:
+    return [entry for entry in sorted(folder.iterdir()) if part_of(entry.name) and entry.is_dir()]
+
+
+def _tables(folder: Path) -> list[Path]:
+    """Tables in `folder` with the columns path and label."""
+    return [
+        entry
+        for entry in sorted(folder.iterdir())
+        if is_table(entry) and not is_system_file(entry.name) and entry.name != SPLIT_FILE and _fits(entry)
+    ]
+
+
+def _fits(table: Path) -> bool:
+    try:
+        return describes_images(read_frame(table))
+    except DataError:
+        return False
+
+
+def _read_tables(tables: list[Path], folder: Path, options: ReadOptions) -> LabeledImages:
+    """The one table, or one table per split (train.csv, test.csv; train/metadata.csv, test/metadata.csv)."""
+    parts = [part_of(file.stem) or part_of(file.parent.name) for file in tables]
+    if len(tables) > 1 and not all(parts):
+        names = ", ".join(str(file.relative_to(folder)) for file in tables[:4])
+        raise DataError(
+            f"{folder}: {len(tables)} tables could describe it ({names}); name one, such as {tables[0]}"
+        )
+    read_all = [
+        read_table(file, verify=options.verify, labeled=options.labeled, ignore_labels=options.ignore_labels)
+        for file in tables
+    ]
+    if len(tables) == 1:
+        table = read_all[0]
+    else:
+        table = merge_parts(folder, [(t, part) for t, part in zip(read_all, parts, strict=True) if part])
+    names = " and ".join(str(file.relative_to(folder)) for file in tables)
+    beside = len(
+        set(images_below(folder))
+        - {path_below(table, table.file_path(row), folder) for row in range(len(table))}
+    )
+    note = f"read as the table {names}" + (f"; {beside:,} images next to it are not in it" if beside else "")
+    return replace(table, name=folder.name, notes=(note, *table.notes))
