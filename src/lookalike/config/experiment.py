@@ -36,6 +36,17 @@ MODE_DEFAULTS: dict[str, dict[str, Any]] = {
     "finetune": {"epochs": 20, "warmup_epochs": 1, "lr": 1e-4, "head_lr": 1e-4, "proxy_lr": 1e-2},
 }
 """What a None in `train` becomes, by mode; chosen on validation classes."""
+FEWEST_STEPS, MOST_EPOCHS = 150, 12
+"""Mode partial trains for more epochs where the images are so few that its own make fewer steps, up to this many."""
+
+
+def default_epochs(mode: str, *, images: int, batch: int) -> int:
+    """Epochs of a run that leaves `train.epochs` open, for so many training images and images per batch."""
+    epochs: int = MODE_DEFAULTS[mode]["epochs"]
+    if mode != "partial":
+        return epochs
+    steps = math.ceil(images / batch)
+    return max(epochs, min(MOST_EPOCHS, math.ceil(FEWEST_STEPS / steps)))
 
 
 NETWORK: dict[str, tuple[str, ...]] = {
@@ -83,10 +94,12 @@ class Experiment(Settings):
             short_side: median short side of the images, pixels.
             backbone_size: the side that the backbone was trained at, pixels.
             patch: the size of an image must be a multiple of this many pixels.
-            images: number of training images; a closed-form start has no more directions than these.
+            images: number of training images; a closed-form start has no more directions than these, and few take
+                more epochs.
         """
         mode = self.train.mode or ("finetune" if gpu else "partial")
         train = {"mode": mode, "precision": "bf16-mixed" if gpu else "32-true", **MODE_DEFAULTS[mode]}
+        train["epochs"] = default_epochs(mode, images=images, batch=self.batch.size)
         train |= {key: value for key, value in self.train.model_dump().items() if value is not None}
         size = self.data.image_size or _input_size(short_side, backbone_size, patch, gpu=gpu)
         data = self.data.model_dump() | {"image_size": size, "resize": self.data.resize or size}
