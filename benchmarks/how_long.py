@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lookalike.config.experiment import Experiment
+from lookalike.config.experiment import Experiment, default_epochs
 from lookalike.config.schema import Mode
 from lookalike.data.load import load_images, reading
 from lookalike.models.embedder import build_embedder
@@ -60,10 +60,11 @@ def main() -> None:
         chosen = Experiment().override([f"train.mode={mode}"])
         split = chosen.split(table)
         experiment = resolve_experiment(chosen, split, gpu=False)
-        size, epochs = experiment.data.image_size or 0, experiment.train.epochs or 0
+        size = experiment.data.image_size or 0
         costs = measure_costs(experiment, mode, table, (size // 2, size), torch.device("cpu"))
         for images in (1_000, 10_000, 100_000):
             counts = Counts(*(round(share * images) for share in SHARES))
+            epochs = default_epochs(mode, images=counts.train, batch=experiment.batch.size)
             phases = estimate(Rung(mode, size, epochs), costs, counts, views=VIEWS)
             rows.append(
                 {
@@ -84,8 +85,9 @@ def main() -> None:
         of_mode = [row for row in rows if row["mode"] == mode]
         times = " | ".join(_duration(float(row["minutes"])) for row in of_mode)
         last = of_mode[-1]
+        epochs_of = " / ".join(dict.fromkeys(str(row["epochs"]) for row in of_mode))
         print(
-            f"| {mode} | {last['image_size']} px, {last['epochs']} | {times} | {float(last['disk_gb']):.1f} GB |"
+            f"| {mode} | {last['image_size']} px, {epochs_of} | {times} | {float(last['disk_gb']):.1f} GB |"
         )
     if given.json:
         given.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
