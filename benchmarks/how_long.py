@@ -12,6 +12,7 @@ import argparse
 import json
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,7 +56,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     table = load_images(given.data, **reading(Experiment().data))
-    rows = []
+    rows: list[dict[str, Any]] = []
     for mode in MODES:
         chosen = Experiment().override([f"train.mode={mode}"])
         split = chosen.split(table)
@@ -83,12 +84,10 @@ def main() -> None:
     )
     for mode in MODES:
         of_mode = [row for row in rows if row["mode"] == mode]
-        times = " | ".join(_duration(float(row["minutes"])) for row in of_mode)
+        times = " | ".join(_duration(row["minutes"]) for row in of_mode)
         last = of_mode[-1]
         epochs_of = " / ".join(dict.fromkeys(str(row["epochs"]) for row in of_mode))
-        print(
-            f"| {mode} | {last['image_size']} px, {epochs_of} | {times} | {float(last['disk_gb']):.1f} GB |"
-        )
+        print(f"| {mode} | {last['image_size']} px, {epochs_of} | {times} | {last['disk_gb']:.1f} GB |")
     if given.json:
         given.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
