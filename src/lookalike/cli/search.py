@@ -80,6 +80,8 @@ def search(
         if hits.error:
             continue
         print(one_line(readable(hits.query)) + ("  unknown" if hits.unknown else ""))
+        if not hits.hits:
+            print("  no image of the index matches")
         for hit in hits.hits:
             mark = "?" if hit.same_class is False else " "
             also = f"  (+ {len(hit.copies)} identical)" if hit.copies else ""

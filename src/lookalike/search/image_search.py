@@ -165,6 +165,8 @@ def search_images(
         ids = opened.catalog.ids()
         drawn = ids[np.linspace(0, len(ids) - 1, num=min(sample, len(ids))).astype(int)].tolist()
         if not images and not drawn:
+            if sample and not len(ids):
+                raise ArgumentError(f"the index '{index}' is empty; add images with: lookalike index")
             raise ArgumentError("no image to look for; name at least one file")
         answers = _for_files(opened, Path(index), images, options, device) if images else []
         if drawn:

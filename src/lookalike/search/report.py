@@ -47,7 +47,8 @@ class IndexReport:
         }
         always = ("added", "unchanged")
         found = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name in always)
-        lines = [f"{self.folder}: {self.images} images ({found})", *self.notes]
+        images = f"{self.images} image{'' if self.images == 1 else 's'}"
+        lines = [f"{self.folder}: {images} ({found})", *self.notes]
         lines += [f"broken: {reason}" for reason in list(self.bad.values())[:_NAMED]]
         if len(self.bad) > _NAMED:
             lines.append(f"... and {len(self.bad) - _NAMED} more")

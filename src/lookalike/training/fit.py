@@ -225,7 +225,7 @@ def _open_run(
         context.progress.say(f"the data changed since the run began: {change}")
     run_dir.write_json("data.json", facts)
     if (run_dir.path / "training_state" / "seconds.json").exists():
-        context.clock.go_on_from(run_dir.read_json("training_state/seconds.json"))
+        context.clock.continue_from(run_dir.read_json("training_state/seconds.json"))
 
 
 def _save(context: RunContext, network: TrainablePart, result: dict[str, Any]) -> None:
