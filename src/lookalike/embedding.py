@@ -51,7 +51,7 @@ class Embeddings:
             )
 
     def to_frame(self) -> polars.DataFrame:
-        """A table with `path`, `label`, `class_name` and `embedding`, a row an image."""
+        """A table with `path`, `label`, `class_name` and `embedding`, one row per image."""
         names = [escape_surrogates(self.class_names[label]) for label in self.labels]
         columns = {
             "path": list(map(escape_surrogates, self.paths)),

@@ -96,6 +96,11 @@ def test_a_folder_next_to_the_parts_with_the_same_classes_is_reported(tmp_path):
     assert not read(grow(tmp_path / "g", *folds[:3])).notes
 
 
+def test_classes_of_folders_can_be_left_out(tmp_path):
+    table = read(grow(tmp_path / "d", "cat/1.png", "owl/1.png", "junk/1.png"), ignore_labels=["junk"])
+    assert (table.class_names, said(table, "the classes junk are left out")) == (("cat", "owl"), True)
+
+
 def test_raw_files_of_cameras_are_left_out_and_counted(tmp_path):
     root = grow(tmp_path / "d", "cat/1.jpg", "owl/1.jpg", "cat/1.CR2", "owl/1.dng")
     for raw in ("cat/1.CR2", "owl/1.dng"):

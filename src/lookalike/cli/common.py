@@ -47,7 +47,7 @@ Verify = Annotated[
 ]
 IgnoreLabel = Annotated[
     list[str] | None,
-    typer.Option("--ignore-label", help="Leave out table rows with this label, such as --ignore-label=-1."),
+    typer.Option("--ignore-label", help="Leave out images with this label, such as --ignore-label=-1."),
 ]
 OnBadFile = Annotated[
     str,
@@ -110,3 +110,18 @@ def metric_rows(columns: dict[str, dict[str, Any]]) -> tuple[list[str], list[lis
     keys = table_keys(key for values in columns.values() for key in values)
     rows = [[key, *(format_value(key, values.get(key)) for values in columns.values())] for key in keys]
     return ["percent", *columns], rows
+
+
+def print_result(result: dict[str, Any]) -> None:
+    """A run's metrics before and after training, and how its weights were chosen."""
+    columns = {
+        "validation start": "start",
+        "validation": "validation",
+        "test start": "test_start",
+        "test": "test",
+    }
+    print_rows(*metric_rows({title: result[key] for title, key in columns.items()}))
+    chosen = result["selected"]
+    print(
+        f"chosen by {chosen['by']}: {chosen['what']}, epoch {chosen['epoch']} of {chosen['epochs_trained']}"
+    )

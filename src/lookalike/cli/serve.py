@@ -36,7 +36,7 @@ def serve(
 ) -> None:
     """Serve a page to search INDEX by image, and the REST API behind it; prints the address.
 
-    Drop, paste, choose or photograph an image; click a result to search on from it. Changes of the index are
+    Drop, paste, choose or photograph an image; click a result to search from it. Changes of the index are
     picked up. Uploads are neither stored nor logged.
     """
     from lookalike.utils.validation import optional_import

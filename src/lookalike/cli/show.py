@@ -1,6 +1,6 @@
 """lookalike show: a run's result."""
 
-from lookalike.cli.common import Json, RunArgument, metric_rows, print_json, print_rows
+from lookalike.cli.common import Json, RunArgument, print_json, print_result
 
 
 def show(run: RunArgument, json: Json = False) -> None:
@@ -12,16 +12,6 @@ def show(run: RunArgument, json: Json = False) -> None:
     if json:
         print_json({"experiment": experiment.model_dump(mode="json"), "result": result})
         return
-    columns = {
-        "validation start": "start",
-        "validation": "validation",
-        "test start": "test_start",
-        "test": "test",
-    }
-    print_rows(*metric_rows({title: result[key] for title, key in columns.items()}))
-    chosen = result["selected"]
+    print_result(result)
     print(f"{result['loss']}, {result['mode']}, on {result['data']['name']}, seed {result['seed']}")
-    print(
-        f"chosen by {chosen['by']}: {chosen['what']}, epoch {chosen['epoch']} of {chosen['epochs_trained']}"
-    )
     print("seconds: " + ", ".join(f"{phase} {value:.0f}" for phase, value in result["seconds"].items()))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lookalike.cli.common import Device, Json, Quiet, Set, make_progress, print_json
+from lookalike.cli.common import Device, Json, Quiet, Set, make_progress, print_json, print_rows
 
 app = typer.Typer(
     help="The tables and figures of the papers: show, run, and the table of what has been run.",
@@ -34,7 +34,7 @@ def show(study: Name, json: Json = False) -> None:
         indent = " " * (len(line) - len(line.lstrip()) + 2)
         print(textwrap.fill(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False) if line else "")
     print()
-    _print_left(*row_cells(found))
+    print_rows(*row_cells(found))
 
 
 @app.command("run", epilog="Example: lookalike study run proxynca_pp/table7 --smoke --seeds 1 --out studies")
@@ -138,7 +138,7 @@ def run(
 
 @app.command("table", epilog="Example: lookalike study table proxynca_pp/table7 --out studies")
 def table(study: Name, out: Out = Path("studies"), json: Json = False) -> None:
-    """Print the tables of a study out of whatever has been run, one for each set of conditions."""
+    """Print the tables of a study from what has been run, one for each set of conditions."""
     from lookalike.errors import FileError
     from lookalike.studies import find_study
     from lookalike.studies.render import write_tables
@@ -176,10 +176,3 @@ def _seconds(budget: str) -> float:
     if unit not in units or not number.replace(".", "", 1).isdigit():
         raise ArgumentError(f"--budget is '{budget}'; expected a number and s, m or h, such as 10m")
     return float(number) * units[unit]
-
-
-def _print_left(header: list[str], rows: list[list[str]]) -> None:
-    """Columns aligned to the left, since the last one is text."""
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    for row in [header, *rows]:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -13,9 +13,8 @@ from lookalike.cli.common import (
     Quiet,
     Set,
     make_progress,
-    metric_rows,
     print_json,
-    print_rows,
+    print_result,
 )
 
 Out = Annotated[
@@ -126,21 +125,7 @@ def train(
     if json:
         print_json(done.result)
         return
-    result = done.result
-    print_rows(
-        *metric_rows(
-            {
-                "validation start": result["start"],
-                "validation": result["validation"],
-                "test start": result["test_start"],
-                "test": result["test"],
-            }
-        )
-    )
-    chosen = result["selected"]
-    print(
-        f"chosen by {chosen['by']}: {chosen['what']}, epoch {chosen['epoch']}; "
-        f"{result['seconds']['total']:.0f} s"
-    )
-    print(" ".join(result["in_words"]))
+    print_result(done.result)
+    print(f"{done.result['seconds']['total']:.0f} seconds in total")
+    print(" ".join(done.result["in_words"]))
     print(f"report: {report}")

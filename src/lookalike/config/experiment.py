@@ -8,7 +8,7 @@ resolved experiment, complete: running it again on the same data gives the same 
 import math
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError
@@ -285,5 +285,15 @@ def setting_facts(model: type[BaseModel] = Experiment, prefix: str = "") -> list
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             facts += setting_facts(kind, f"{prefix}{name}.")
         else:
-            facts.append((f"{prefix}{name}", info.default, info.description or ""))
+            text, choices = info.description or "", _choices(kind)
+            if not all(choice in text for choice in choices):
+                text += f" (one of: {', '.join(choices)})"
+            facts.append((f"{prefix}{name}", info.default, text))
     return facts
+
+
+def _choices(annotation: Any) -> list[str]:
+    """The values of a setting that takes a few only."""
+    if get_origin(annotation) is Literal:
+        return [str(value) for value in get_args(annotation)]
+    return [choice for part in get_args(annotation) for choice in _choices(part)]

@@ -49,12 +49,14 @@ class DataSettings(Settings):
     image_size: int | None = Field(
         None,
         ge=16,
+        le=4096,
         description="input resolution in pixels; None: the backbone's own, six sevenths of it without a GPU, "
         "and at most twice the images' median short side",
     )
     resize: int | None = Field(
         None,
         ge=16,
+        le=4096,
         description="short side before the central crop; None: image_size, which crops least; the papers take 256 for "
         "224 pixels",
     )
@@ -77,15 +79,19 @@ class DataSettings(Settings):
 class ModelSettings(Settings):
     """The network: backbone, pooling, normalization, projection, and its closed-form start and finish."""
 
-    backbone: str = "tf_efficientnet_lite0"
+    backbone: str = Field("tf_efficientnet_lite0", description="a timm model; see `lookalike list backbones`")
     weights: str = Field(
         "auto",
         description="auto: an installed package where one holds the backbone, else the hub; package, hub, none "
         "(random), or the path of a weight file",
     )
-    pooling: Literal["average", "maximum", "average_plus_maximum", "k_max", "catavgmax", "concat"] = "concat"
+    pooling: Literal["average", "maximum", "average_plus_maximum", "k_max", "catavgmax", "concat"] = Field(
+        "concat", description="how feature maps become one vector; concat: catavgmax of unit vectors"
+    )
     pooling_k: int = Field(1, ge=1, description="k of k-max pooling")
-    norm: Literal["none", "layer_norm", "unit"] = "none"
+    norm: Literal["none", "layer_norm", "unit"] = Field(
+        "none", description="of the pooled vector; layer_norm has no scale or shift"
+    )
     embedding_dim: int | None = Field(
         None, ge=1, description="None: 512, or half the training images (a power of two) where that is less"
     )
@@ -94,7 +100,11 @@ class ModelSettings(Settings):
         description="projection before training; random: uniform, as torch; kaiming: normal, fan-out, no bias; "
         "none: no projection",
     )
-    finish: Literal["whitened", "none"] = "whitened"
+    finish: Literal["whitened", "none"] = Field(
+        "whitened",
+        description="projection after training; whitened: computed from the trained features, kept unless validation "
+        "classes lose by it; none: as trained",
+    )
     views: Literal[1, 2] | None = Field(
         None,
         description="2: embeddings average an image and its mirror image, which doubles the time to embed; None: "
@@ -107,7 +117,10 @@ class LossSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=())
 
-    name: str = "proxy_anchor"
+    name: str = Field(
+        "proxy_anchor",
+        description="see `lookalike list losses`; the loss's arguments are settings too: loss.scale=16",
+    )
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -118,7 +131,9 @@ class LossSettings(BaseModel):
 class BatchSettings(Settings):
     """Which images meet in a batch."""
 
-    sampler: Literal["random", "balanced"] = "random"
+    sampler: Literal["random", "balanced"] = Field(
+        "random", description="which images meet; balanced: per_class images of each of some classes"
+    )
     size: int = Field(90, ge=1, description="images per batch of the random sampler")
     classes: int = Field(
         8, ge=1, description="classes per batch of the balanced sampler, or of a loss that plans its batches"
@@ -132,7 +147,9 @@ class BatchSettings(Settings):
 class ScheduleSettings(Settings):
     """How learning rates fall, as a factor on every group's rate; see `lookalike.optim.schedules`."""
 
-    name: Literal["constant", "step", "cosine", "linear", "plateau"] = "cosine"
+    name: Literal["constant", "step", "cosine", "linear", "plateau"] = Field(
+        "cosine", description="how the learning rates fall; plateau: when train.metric stops rising"
+    )
     warmup: float = Field(
         0.1, ge=0, lt=1, description="cosine, linear: share of all steps in which the rate rises from 0"
     )
@@ -180,7 +197,9 @@ class TrainSettings(Settings):
         ge=0,
         description="first epochs, which train projection and proxies only; None: 1 in mode finetune, else 0",
     )
-    optimizer: Literal["adamw", "adam", "sgd", "rmsprop"] = "adamw"
+    optimizer: Literal["adamw", "adam", "sgd", "rmsprop"] = Field(
+        "adamw", description="of everything that trains"
+    )
     lr: float | None = Field(None, gt=0, description="learning rate of the backbone; None: by mode")
     head_lr: float | None = Field(None, gt=0, description="learning rate of the projection; None: by mode")
     proxy_lr: float | None = Field(None, gt=0, description="learning rate of the proxies; None: by mode")
@@ -192,7 +211,7 @@ class TrainSettings(Settings):
     shard_proxies: bool = Field(
         False, description="each process holds the proxies of its part of the classes"
     )
-    weight_decay: float = Field(1e-4, ge=0)
+    weight_decay: float = Field(1e-4, ge=0, description="of everything that trains")
     momentum: float = Field(0.9, ge=0, lt=1, description="of SGD and RMSprop")
     clip_value: float | None = Field(
         None, gt=0, description="clip each gradient entry to this size; None: no clipping"

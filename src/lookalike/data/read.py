@@ -25,6 +25,7 @@ from lookalike.data.readers.tables import read_table
 from lookalike.errors import DataError, LookalikeError, UnknownNameError
 from lookalike.utils.validation import look_up, near_miss
 
+OTHER_ARCHIVES = (".7z", ".rar", ".gz", ".zst", ".bz2", ".xz", ".lz4")
 FOLDER = "folder"
 """The layout that insists on class folders, whatever tables or published lists lie in the folder."""
 
@@ -92,7 +93,10 @@ def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
         return replace(table, notes=(*unpacking_notes(path), *table.notes))
     if is_archive(path):
         unpacked = unpack([path])
-        table = _read_folder(inside_single_folder(unpacked), options)
+        try:
+            table = _read_folder(inside_single_folder(unpacked), options)
+        except DataError as error:  # nobody knows the folder in the cache
+            raise DataError(str(error).replace(str(unpacked), str(path))) from error
         table = replace(table, notes=(*unpacking_notes(unpacked), *table.notes))
         known = options.layout in LAYOUTS or table.name in LAYOUTS
         return table if known else replace(table, name=path.name.split(".")[0])
@@ -108,6 +112,8 @@ def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
         return read_table(
             path, verify=options.verify, labeled=options.labeled, ignore_labels=options.ignore_labels
         )
+    if path.suffix.lower() in OTHER_ARCHIVES:
+        raise DataError(f"{path}: only zip and tar archives are read; unpack it and give the folder")
     if path.suffix.lower() in SPREADSHEETS:
         raise DataError(f"{path}: not a folder, an archive or a table; export the spreadsheet as CSV")
     if path.suffix.lower() == ".json":

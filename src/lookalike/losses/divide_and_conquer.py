@@ -102,7 +102,7 @@ class DivideAndConquer(BatchPlanner):
         return done < self.clusters_until and (epoch - 1) % self.every == 0
 
     def look(self, vectors_ND: Tensor, labels_N: Tensor) -> None:
-        """Clusters the images again; a cluster keeps the number, and so the slice, of the earlier one that it mostly is."""
+        """Clusters the images again; a cluster keeps the number, and so the slice, of an earlier one."""
         unit_ND = unit_rows(vectors_ND).numpy()
         found_N = spherical_kmeans(unit_ND, self.learners, seed=self.seed)
         if len(self.cluster_N) == len(found_N):

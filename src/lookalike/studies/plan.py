@@ -4,15 +4,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lookalike.config.experiment import Experiment
-from lookalike.data.dataset import LabeledImages
 from lookalike.errors import LookalikeError
 from lookalike.studies.adapt import Adaptation
 from lookalike.studies.datasets import Images, other_groups
 from lookalike.studies.metric_keys import COSTS, split_key
 from lookalike.studies.protocols.search_spaces import search_space
+from lookalike.studies.protocols.task import Task
 from lookalike.studies.results import AS_PUBLISHED, run_key
-from lookalike.studies.study import Row, Study, recall_keys
+from lookalike.studies.study import Recipe, Row, Study, recall_keys
 from lookalike.utils.progress import Progress
 
 ALWAYS = ("map_at_r", "r_precision", "seconds_per_epoch")
@@ -40,35 +39,32 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """A row with one seed, ready to run."""
+    """A row with one seed, ready to run.
+
+    Attributes:
+        key: names the run.
+        task: what the protocol is given.
+        other_groups: why the groups of the data are not the paper's; empty where they may be.
+        comparable: whether data, settings and protocol are those of the published number.
+    """
 
     row: Row
-    key: str
-    shared_key: str
-    experiment: Experiment
-    table: LabeledImages
     protocol: str
-    metrics: tuple[str, ...]
-    show_retrievals: bool
-    trials: int
+    key: str
+    task: Task
     other_groups: str
-
-    @property
-    def other_search(self) -> bool:
-        """Whether a search tries another number of settings than the row's recipe says."""
-        assert self.row.recipe is not None
-        return self.protocol == "folds" and self.trials != self.row.recipe.trials
+    comparable: bool
 
     @property
     def label(self) -> str:
         """For people."""
-        return f"{self.row.name}, seed {self.experiment.seed}"
+        return f"{self.row.name}, seed {self.task.experiment.seed}"
 
     def answered_by(self, score: dict[str, Any]) -> bool:
         """Whether a score holds all that is wanted; costs cannot always be measured."""
-        if not score or (self.show_retrievals and "retrievals" not in score["facts"]):
+        if not score or (self.task.show_retrievals and "retrievals" not in score["facts"]):
             return False
-        return all(metric in score["metrics"] for metric in self.metrics if metric not in COSTS)
+        return all(metric in score["metrics"] for metric in self.task.metrics if metric not in COSTS)
 
 
 def plan_runs(study: Study, rows: list[Row], options: Options) -> tuple[list[Planned], dict[str, str]]:
@@ -79,11 +75,9 @@ def plan_runs(study: Study, rows: list[Row], options: Options) -> tuple[list[Pla
         if row.recipe is None:
             skipped[row.name] = "only cited in the paper"
             continue
-        protocol = options.protocol or row.recipe.protocol
-        seeds = options.seeds or SEEDS.get(protocol, DEFAULT_SEEDS)
+        seeds = options.seeds or SEEDS.get(options.protocol or row.recipe.protocol, DEFAULT_SEEDS)
         try:
-            table = options.images.of(row.dataset)
-            by_row.append([_plan(study, row, table, protocol, seed, options) for seed in range(seeds)])
+            by_row.append([_plan(study, row, row.recipe, seed, options) for seed in range(seeds)])
         except LookalikeError as error:
             skipped[row.name] = " ".join(str(error).split())
     longest = max(map(len, by_row), default=0)
@@ -91,29 +85,46 @@ def plan_runs(study: Study, rows: list[Row], options: Options) -> tuple[list[Pla
     return planned, skipped
 
 
-def _plan(
-    study: Study, row: Row, table: LabeledImages, protocol: str, seed: int, options: Options
-) -> Planned:
-    assert row.recipe is not None
+def _plan(study: Study, row: Row, recipe: Recipe, seed: int, options: Options) -> Planned:
+    table, protocol = options.images.of(row.dataset), options.protocol or recipe.protocol
     experiment = options.adaptation.apply(row, table, seed)
-    trials = options.trials or row.recipe.trials
-    how: dict[str, Any] = {"similarity": row.recipe.similarity}
+    trials = options.trials or recipe.trials
+    how: dict[str, Any] = {"similarity": recipe.similarity}
     if protocol == "folds":
         search_space(experiment, table.num_classes)
         how |= {"trials": trials, "sampler": options.sampler}
-    keys = [run_key(one, table, protocol, how) for one in (experiment, experiment.override(["seed=0"]))]
+    key, shared = (
+        run_key(one, table, protocol, how) for one in (experiment, experiment.override(["seed=0"]))
+    )
+    groups = other_groups(row, table)
+    as_published = options.adaptation.comparable and table.name == row.dataset and not groups
     return Planned(
         row=row,
-        key=keys[0],
-        shared_key=keys[1],
-        experiment=experiment,
-        table=table,
         protocol=protocol,
-        metrics=wanted_metrics(study, row.dataset),
-        show_retrievals=study.figure is not None and study.figure.kind == "retrievals",
-        trials=trials,
-        other_groups=other_groups(row, table),
+        key=key,
+        task=Task(
+            table,
+            experiment,
+            options.out / "runs" / key,
+            options.out / "searches" / shared,
+            metrics=wanted_metrics(study, row.dataset),
+            similarity=recipe.similarity,
+            show_retrievals=study.figure is not None and study.figure.kind == "retrievals",
+            trials=trials,
+            sampler=options.sampler,
+            device=options.device,
+            progress=options.progress,
+        ),
+        other_groups=groups,
+        comparable=as_published
+        and protocol == recipe.protocol
+        and not _other_search(protocol, trials, recipe),
     )
+
+
+def _other_search(protocol: str, trials: int, recipe: Recipe) -> bool:
+    """Whether a search tries another number of settings than the row's recipe says."""
+    return protocol == "folds" and trials != recipe.trials
 
 
 def wanted_metrics(study: Study, dataset: str) -> tuple[str, ...]:
@@ -129,14 +140,15 @@ def wanted_metrics(study: Study, dataset: str) -> tuple[str, ...]:
 
 def conditions_of(planned: list[Planned], options: Options) -> str:
     """What the whole run changes: data, protocol, network, settings."""
-    names = sorted({one.table.name for one in planned})
-    own = all(one.table.name == one.row.dataset for one in planned) and not options.adaptation.smoke
-    protocol = options.protocol
-    same = protocol is None or all(one.row.recipe and one.row.recipe.protocol == protocol for one in planned)
+    names = sorted({one.task.table.name for one in planned})
+    own = all(one.task.table.name == one.row.dataset for one in planned) and not options.adaptation.smoke
+    recipes = [(one, one.row.recipe) for one in planned if one.row.recipe is not None]
+    same = all(one.protocol == recipe.protocol for one, recipe in recipes)
+    searched = any(_other_search(one.protocol, one.task.trials, recipe) for one, recipe in recipes)
     parts = [
         "" if own else "+".join(names),
-        "" if same else f"protocol {protocol}",
-        f"{options.trials} trials" if any(one.other_search for one in planned) else "",
+        "" if same else f"protocol {options.protocol}",
+        f"{options.trials} trials" if searched else "",
         options.adaptation.describe(),
     ]
     return ", ".join(part for part in parts if part) or AS_PUBLISHED

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from lookalike.errors import LookalikeError
 from lookalike.studies.plan import Options, Planned, conditions_of, plan_runs
-from lookalike.studies.protocols import PROTOCOLS, Busy, Task
+from lookalike.studies.protocols import PROTOCOLS, Busy
 from lookalike.studies.results import Result, append_result, load_results, table_folder
 from lookalike.studies.study import Study
 from lookalike.utils.validation import look_up
@@ -63,7 +63,7 @@ def run_study(study: Study, options: Options) -> Done:
 
 def _run(study: Study, one: Planned, options: Options, done: Done) -> None:
     """Runs one row with one seed under its lock and keeps its result; after a failure the next row runs."""
-    folder = options.out / "runs" / one.key
+    folder = one.task.folder
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock", timeout=0)
     try:
@@ -76,14 +76,14 @@ def _run(study: Study, one: Planned, options: Options, done: Done) -> None:
             done.known.append(one.label)
             return
         options.progress.say(f"{one.label}: {one.key}")
-        score = PROTOCOLS[one.protocol].run(_task(study, one, folder, options))
+        score = PROTOCOLS[one.protocol].run(one.task)
     except Busy:
         done.elsewhere.append(one.label)
     except LookalikeError as error:
         done.failed[one.label] = " ".join(str(error).split())
-        append_result(options.out, _result(one, study, options, done, {}, error=done.failed[one.label]))
+        append_result(options.out, _result(study, one, done, {}, error=done.failed[one.label]))
     else:
-        append_result(options.out, _result(one, study, options, done, score.to_dict()))
+        append_result(options.out, _result(study, one, done, score.to_dict()))
         if not options.keep_models:
             _drop_weights(folder)
         done.ran.append(one.label)
@@ -100,46 +100,24 @@ def _known(study: Study, one: Planned, options: Options, done: Done) -> bool:
     ]
     if not found:
         return False
-    mine = _result(one, study, options, done, found[0].score)
+    mine = _result(study, one, done, found[0].score)
     if mine not in found:
         append_result(options.out, mine)
     return True
 
 
-def _result(
-    one: Planned, study: Study, options: Options, done: Done, score: dict[str, Any], *, error: str = ""
-) -> Result:
-    recipe = one.row.recipe
-    assert recipe is not None
-    comparable = options.adaptation.comparable and one.table.name == one.row.dataset and not one.other_groups
+def _result(study: Study, one: Planned, done: Done, score: dict[str, Any], *, error: str = "") -> Result:
     return Result(
         study=study.id,
         row=one.row.name,
-        seed=one.experiment.seed,
+        seed=one.task.experiment.seed,
         key=one.key,
         conditions=done.conditions,
-        dataset=one.table.name,
+        dataset=one.task.table.name,
         protocol=one.protocol,
-        comparable=comparable and one.protocol == recipe.protocol and not one.other_search,
+        comparable=one.comparable,
         score=score,
         error=error,
-    )
-
-
-def _task(study: Study, one: Planned, folder: Path, options: Options) -> Task:
-    assert one.row.recipe is not None
-    return Task(
-        table=one.table,
-        experiment=one.experiment,
-        folder=folder,
-        shared=options.out / "searches" / one.shared_key,
-        metrics=one.metrics,
-        similarity=one.row.recipe.similarity,
-        show_retrievals=one.show_retrievals,
-        trials=one.trials,
-        sampler=options.sampler,
-        device=options.device,
-        progress=options.progress,
     )
 
 

@@ -1,4 +1,4 @@
-"""The tables of a study out of whatever has been run: numbers only, no layout.
+"""The tables of a study from what has been run: numbers only, no layout.
 
 For each row and metric: published, ours (mean, 95 % interval, n) and difference; and what selected, what was
 kept and what it cost. Where a row's data, network, settings or protocol are not the paper's, no difference is

@@ -64,7 +64,7 @@ def check_pairs(loss: MetricLoss, batches: Batches, labels: NDArray[np.int64], n
     batches.set_epoch(1)
     rows = [list(batch) for batch in batches]
     pairless = sum(len(np.unique(labels[batch])) == len(batch) for batch in rows)
-    found = f"{pairless} of {len(rows)} batches have no two images of one class, from which loss '{name}' learns nothing"
+    found = f"{pairless} of {len(rows)} batches have no two images of one class; loss '{name}' learns nothing from them"
     if rows and pairless == len(rows):
         raise ArgumentError(f"{found}; set batch.sampler=balanced or a larger batch.size")
     return [f"warning: {found}; set batch.sampler=balanced"] if pairless else []

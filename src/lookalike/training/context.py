@@ -24,8 +24,8 @@ class PhaseClock:
         self._earlier: dict[str, float] = {}
         self._now: dict[str, float] = {}
 
-    def go_on_from(self, seconds: dict[str, float]) -> None:
-        """Counts on from what `seconds` returned in an earlier session."""
+    def continue_from(self, seconds: dict[str, float]) -> None:
+        """Adds to what `seconds` returned in an earlier session."""
         self._earlier = dict(seconds)
 
     @contextmanager

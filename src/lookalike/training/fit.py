@@ -185,7 +185,6 @@ def _run(
     with context.clock.phase("evaluation"):
         before, after = (score(context.split.test, matrix, processes=context.processes) for matrix in vectors)
     result |= {"test": after.to_dict(), "test_start": before.to_dict(), "seconds": context.clock.seconds()}
-    result["in_words"] = describe_result(context, result)
     if context.is_main_process:
         after.save(context.run_dir.path / "test_queries")
     if copies:
@@ -197,6 +196,7 @@ def _run(
         result |= {
             "test_trained_on": {"classes": seen.classes, "images": len(paths), "test_without": without}
         }
+    result["in_words"] = describe_result(context, result)
     _save(context, network, result)
     return FitResult(result, context.split.test, *vectors)
 
@@ -225,7 +225,7 @@ def _open_run(
         context.progress.say(f"the data changed since the run began: {change}")
     run_dir.write_json("data.json", facts)
     if (run_dir.path / "training_state" / "seconds.json").exists():
-        context.clock.go_on_from(run_dir.read_json("training_state/seconds.json"))
+        context.clock.continue_from(run_dir.read_json("training_state/seconds.json"))
 
 
 def _save(context: RunContext, network: TrainablePart, result: dict[str, Any]) -> None:

@@ -108,7 +108,7 @@ def finish(context: RunContext, trainable: TrainablePart, inputs: Inputs) -> Ten
 
     Returns:
         The means (C, D) of the classes' unit embeddings, which stand for proxies; None where the closed form does not
-        exist, with a word.
+        exist, with a warning.
     """
     with context.clock.phase("finish"):
         pooled = embed_all(context, trainable, inputs, project=False)

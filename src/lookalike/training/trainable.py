@@ -54,9 +54,8 @@ class TrainablePart:
         if self.mode == "frozen":
             return []
         if self.mode == "partial":
-            stages = self.embedder.stages
-            assert stages is not None
-            return [p for stage in stages[self.frozen_stages :] for p in stage.parameters()]
+            trained = self.embedder.stages[self.frozen_stages :]
+            return [parameter for stage in trained for parameter in stage.parameters()]
         return list(self.embedder.backbone.parameters())
 
     def frozen_part(self) -> "FrozenPart":
