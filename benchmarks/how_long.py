@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from lookalike.config.experiment import Experiment, default_epochs
+from lookalike.config.defaults import default_epochs
+from lookalike.config.experiment import Experiment
 from lookalike.config.schema import Mode
 from lookalike.data.load import load_images, reading
 from lookalike.models.embedder import build_embedder

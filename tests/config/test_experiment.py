@@ -5,10 +5,9 @@ from contextlib import suppress
 import pytest
 import torch
 
+from lookalike.config.defaults import MODE_DEFAULTS, default_epochs
 from lookalike.config.experiment import (
-    MODE_DEFAULTS,
     Experiment,
-    default_epochs,
     load_experiment,
     setting_facts,
     setting_names,

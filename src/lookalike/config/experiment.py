@@ -5,7 +5,6 @@
 resolved experiment, complete: running it again on the same data gives the same numbers.
 """
 
-import math
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -13,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 import yaml
 from pydantic import BaseModel, Field, ValidationError
 
+from lookalike.config.defaults import MODE_DEFAULTS, default_epochs, embedding_dim, input_size
 from lookalike.config.schema import (
     BatchSettings,
     DataSettings,
@@ -29,25 +29,6 @@ from lookalike.utils.validation import near_miss
 
 VERSION = 2
 """Raised whenever a setting is renamed or removed."""
-
-MODE_DEFAULTS: dict[str, dict[str, Any]] = {
-    "frozen": {"epochs": 30, "warmup_epochs": 0, "lr": 1e-4, "head_lr": 3e-3, "proxy_lr": 3e-2},
-    "partial": {"epochs": 4, "warmup_epochs": 0, "lr": 1e-3, "head_lr": 1e-3, "proxy_lr": 3e-2},
-    "finetune": {"epochs": 20, "warmup_epochs": 1, "lr": 1e-4, "head_lr": 1e-4, "proxy_lr": 1e-2},
-}
-"""What a None in `train` becomes, by mode; chosen on validation classes."""
-FEWEST_STEPS, MOST_EPOCHS = 150, 12
-"""Mode partial trains for more epochs where the images are so few that its own make fewer steps, up to this many."""
-
-
-def default_epochs(mode: str, *, images: int, batch: int) -> int:
-    """Epochs of a run that leaves `train.epochs` open, for so many training images and images per batch."""
-    epochs: int = MODE_DEFAULTS[mode]["epochs"]
-    if mode != "partial":
-        return epochs
-    steps = math.ceil(images / batch)
-    return max(epochs, min(MOST_EPOCHS, math.ceil(FEWEST_STEPS / steps)))
-
 
 NETWORK: dict[str, tuple[str, ...]] = {
     "model": ("backbone", "weights", "pooling", "pooling_k", "norm", "embedding_dim", "start"),
@@ -101,9 +82,9 @@ class Experiment(Settings):
         train = {"mode": mode, "precision": "bf16-mixed" if gpu else "32-true", **MODE_DEFAULTS[mode]}
         train["epochs"] = default_epochs(mode, images=images, batch=self.batch.size)
         train |= {key: value for key, value in self.train.model_dump().items() if value is not None}
-        size = self.data.image_size or _input_size(short_side, backbone_size, patch, gpu=gpu)
+        size = self.data.image_size or input_size(short_side, backbone_size, patch, gpu=gpu)
         data = self.data.model_dump() | {"image_size": size, "resize": self.data.resize or size}
-        dim = self.model.embedding_dim or min(512, 2 ** int(math.log2(max(2, images // 2))))
+        dim = self.model.embedding_dim or embedding_dim(images)
         model = self.model.model_dump() | {"embedding_dim": dim}
         return _parse(self.model_dump() | {"train": train, "data": data, "model": model}, "the settings")
 
@@ -229,18 +210,6 @@ def _parse(tree: dict[str, Any], where: str) -> Experiment:
         if first["type"] == "extra_forbidden":
             raise UnknownNameError(f"{where}: unknown setting '{setting}'{_hint(setting)}") from error
         raise ArgumentError(f"{where}: {setting} is {first['input']!r}; {first['msg'].lower()}") from error
-
-
-def _input_size(short_side: int, backbone_size: int, patch: int = 1, *, gpu: bool) -> int:
-    """The side at which images of a median short side of `short_side` are shown to the network.
-
-    A network does best near the size that it was trained at, and small images do better enlarged than shown
-    small; without a GPU a seventh less keeps most of that for three quarters of the time. Nothing is gained
-    by enlarging more than twice. The size is rounded to whole patches of a transformer.
-    """
-    most = backbone_size if gpu else round(backbone_size * 6 / 7 / 32) * 32
-    size = min(most, max(32, round(2 * short_side / 32) * 32))
-    return max(patch, round(size / patch) * patch)
 
 
 def _value(text: str, setting: str) -> Any:

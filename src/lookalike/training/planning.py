@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import torch
 
-from lookalike.config.experiment import Experiment, default_epochs
+from lookalike.config.defaults import default_epochs
+from lookalike.config.experiment import Experiment
 from lookalike.config.schema import Mode
 from lookalike.data.splits import Split
 from lookalike.models.backbones import describe
