@@ -150,10 +150,7 @@ def plan_run(rungs: Sequence[Rung], costs: Costs, counts: Counts, *, minutes: fl
 
 def plan_lines(plan: Plan, doubled: Plan, *, minutes: float) -> str:
     """The plan for people: settings, minutes of each phase, and what twice the time would change."""
-    phases = ", ".join(f"{phase} {seconds / 60:.1f}" for phase, seconds in plan.seconds.items())
-    lines = [
-        f"plan for {minutes:g} minutes: {_settings(plan.rung)}; about {plan.minutes:.1f} minutes ({phases})"
-    ]
+    lines = [f"plan for {minutes:g} minutes: {_settings(plan.rung)}; {duration(plan)}"]
     if plan.minutes > minutes:
         lines.append(
             f"even the quickest settings take about {plan.minutes:.1f} minutes here; give more, or fewer images"
@@ -163,6 +160,12 @@ def plan_lines(plan: Plan, doubled: Plan, *, minutes: float) -> str:
     else:
         lines.append(f"twice the time: {_settings(doubled.rung)}; about {doubled.minutes:.1f} minutes")
     return "\n".join(lines)
+
+
+def duration(plan: Plan) -> str:
+    """The estimated minutes in all and of each phase."""
+    phases = ", ".join(f"{phase} {seconds / 60:.1f}" for phase, seconds in plan.seconds.items())
+    return f"about {plan.minutes:.1f} minutes ({phases})"
 
 
 def _settings(rung: Rung) -> str:
