@@ -1,6 +1,6 @@
 """Injects faults at full scale, or measures memory over long runs, and writes the page and its JSON.
 
-    python -m benchmarks.faults [TRIAL ...] [--data FOLDER] [--kills 50] [--minutes 4] [--share 0.1] [--json FILE] [--page FILE]
+    python -m benchmarks.faults [TRIAL ...] [--data FOLDER] [--kills 50] [--minutes 4] [--share 0.1]
     python -m benchmarks.faults --list
 
 Without a name every trial runs. Each result is added to the JSON file, in which it replaces an older one of its

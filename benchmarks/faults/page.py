@@ -28,8 +28,8 @@ MEMORY = """
 ## Memory over long runs
 
 Resident megabytes after a tenth of the work and at the end; the full lengths are 20,000 steps, 10,000 queries and
-1,000 updates, and what is shorter was measured with `--share`. Every update of an index replaces one image, while another
-reader has it open.
+1,000 updates; what is shorter was measured with `--share`. Every update of an index replaces one image, while
+another reader has it open.
 
 | run | length | after a tenth | at the end | growth | measured |
 |---|---|---|---|---|---|

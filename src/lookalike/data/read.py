@@ -4,6 +4,7 @@ A published layout is an entry of `readers.LAYOUTS`. Anything else is a table (`
 folders; archives of any of these are unpacked into the cache.
 """
 
+import errno
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -60,13 +61,23 @@ def read(
     except OSError as error:
         if isinstance(error, LookalikeError):
             raise
-        raise DataError(f"{error.filename or source}: cannot be read ({error.strerror or error})") from error
+        raise DataError(f"{_unreadable(error, source)} ({error.strerror or error})") from error
     if labeled and len(np.unique(table.labels)) < 2:
         raise DataError(
             f"{source}: all {len(table)} images are of one class, '{table.class_names[table.labels[0]]}'; "
             "comparing needs at least two classes, each in its own folder"
         )
     return replace(table, source=_place(source))
+
+
+def _unreadable(error: OSError, source: str | Path) -> str:
+    """What cannot be read: a file, or the folder that it was looked for in."""
+    if not isinstance(error.filename, str):
+        return f"{source}: cannot be read"
+    folder = os.path.dirname(error.filename)
+    if error.errno == errno.EACCES and not os.access(folder or ".", os.X_OK):
+        return f"{folder}: cannot be entered; change its permissions"
+    return f"{error.filename}: cannot be read"
 
 
 def _place(source: str | Path) -> str:

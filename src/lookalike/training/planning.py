@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import torch
 
+from lookalike.config.defaults import default_epochs
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import Mode
 from lookalike.data.splits import Split
@@ -31,6 +32,7 @@ def plan_experiment(
     rungs = allowed(
         ladder(
             mode,
+            epochs=default_epochs(mode, images=len(split.train), batch=experiment.batch.size),
             backbone_size=facts.preprocessing.size,
             short_side=median_short_side(table),
             patch=facts.patch,

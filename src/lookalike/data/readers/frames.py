@@ -61,8 +61,8 @@ class Frame:
 
 
 def is_table(path: Path) -> bool:
-    """By the suffix."""
-    return path.suffix.lower() in SUFFIXES
+    """By the suffix; a folder of such a name is none."""
+    return path.suffix.lower() in SUFFIXES and not path.is_dir()
 
 
 def read_frame(path: Path) -> Frame:
