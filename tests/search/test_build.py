@@ -269,6 +269,13 @@ def test_names_that_are_not_utf8(model, photos, out):
     assert only(out, photos / "dog" / odd).hits[0].path == f"dog/{odd}"
 
 
+def test_labels_that_are_not_utf8_are_plain_text_in_json(model, photos, out):
+    (photos / "dog").rename(photos / os.fsdecode(b"caf\xe9"))
+    build_index(model, photos, out, device="cpu")
+    hits = only(out, photos / "кот" / "1 x.png", where="label != кот")
+    assert {hit["label"] for hit in hits.to_dict()["hits"]} == {"caf\\udce9"}
+
+
 def test_no_image_is_an_error(model, out, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError):

@@ -1,10 +1,10 @@
 """Facts that a run directory holds about a model, for its export and its model card."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from lookalike.errors import FileError
+from lookalike.utils.io import read_json
 
 
 def read_facts(run: Path, name: str) -> dict[str, Any]:
@@ -14,13 +14,7 @@ def read_facts(run: Path, name: str) -> dict[str, Any]:
         FileError: it cannot be read.
     """
     file = run / name
-    if not file.is_file():
-        return {}
-    try:
-        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FileError(f"'{file}' is damaged: {error}") from error
-    return content
+    return dict(read_json(file)) if file.is_file() else {}
 
 
 def data_source(run: Path) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lookalike.utils.console import one_line
+from lookalike.utils.io import escape_surrogates
 
 _NAMED = 10
 
@@ -54,6 +55,4 @@ class IndexReport:
             lines.append(f"... and {len(self.bad) - _NAMED} more")
         if self.missing:
             lines.append(f"{self.missing} files are not there now; their entries stay (--prune removes them)")
-        return (
-            "\n".join(map(one_line, lines)).encode("utf-8", "replace").decode("utf-8")
-        )  # names need not be UTF-8
+        return escape_surrogates("\n".join(map(one_line, lines)))

@@ -108,7 +108,7 @@ class VectorFile:
             for row in rows.tolist():
                 stream.seek(8 * row)
                 stream.write(DELETED.to_bytes(8, "little", signed=True))
-            _flush(stream.fileno())
+            os.fsync(stream.fileno())
         self.row_ids[rows] = DELETED
         self.live -= len(rows)
         if self.live < (1 - COMPACT_FROM) * len(self):
@@ -126,10 +126,10 @@ class VectorFile:
                     .astype("<f4")
                     .tobytes()
                 )
-            _flush(stream.fileno())
+            os.fsync(stream.fileno())
         with self._file("ids", new).open("wb") as stream:
             stream.write(self.row_ids[keep].astype("<i8").tobytes())
-            _flush(stream.fileno())
+            os.fsync(stream.fileno())
         write_text(self.folder / "generation", f"{new}\n")
         for kind in ("vectors", "ids"):
             self._file(kind, old).unlink(missing_ok=True)
@@ -195,8 +195,4 @@ class VectorFile:
 def _append(file: Path, content: bytes) -> None:
     with file.open("ab") as stream:
         stream.write(content)
-        _flush(stream.fileno())
-
-
-def _flush(handle: int) -> None:
-    os.fsync(handle)
+        os.fsync(stream.fileno())
