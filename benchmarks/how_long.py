@@ -12,10 +12,12 @@ import argparse
 import json
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from lookalike.config.defaults import default_epochs
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import Mode
 from lookalike.data.load import load_images, reading
@@ -55,15 +57,16 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     table = load_images(given.data, **reading(Experiment().data))
-    rows = []
+    rows: list[dict[str, Any]] = []
     for mode in MODES:
         chosen = Experiment().override([f"train.mode={mode}"])
         split = chosen.split(table)
         experiment = resolve_experiment(chosen, split, gpu=False)
-        size, epochs = experiment.data.image_size or 0, experiment.train.epochs or 0
+        size = experiment.data.image_size or 0
         costs = measure_costs(experiment, mode, table, (size // 2, size), torch.device("cpu"))
         for images in (1_000, 10_000, 100_000):
             counts = Counts(*(round(share * images) for share in SHARES))
+            epochs = default_epochs(mode, images=counts.train, batch=experiment.batch.size)
             phases = estimate(Rung(mode, size, epochs), costs, counts, views=VIEWS)
             rows.append(
                 {
@@ -82,11 +85,10 @@ def main() -> None:
     )
     for mode in MODES:
         of_mode = [row for row in rows if row["mode"] == mode]
-        times = " | ".join(_duration(float(row["minutes"])) for row in of_mode)
+        times = " | ".join(_duration(row["minutes"]) for row in of_mode)
         last = of_mode[-1]
-        print(
-            f"| {mode} | {last['image_size']} px, {last['epochs']} | {times} | {float(last['disk_gb']):.1f} GB |"
-        )
+        epochs_of = " / ".join(dict.fromkeys(str(row["epochs"]) for row in of_mode))
+        print(f"| {mode} | {last['image_size']} px, {epochs_of} | {times} | {last['disk_gb']:.1f} GB |")
     if given.json:
         given.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 

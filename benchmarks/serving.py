@@ -1,10 +1,11 @@
 """Requests per second of `lookalike serve` and their 95th percentile, beside the rate of the bare model.
 
-    python -m benchmarks.serving [--seconds 10] [--images 300] [--json FILE]
+    python -m benchmarks.serving [--seconds 8] [--images 300] [--runtime onnx] [--json docs/benchmarks/serving.json]
 
 A server over an index of glyphs, in a process of its own, answers uploads of 224-px JPEGs over sockets: 1, 8 and 32
 clients, each with one request at a time. The bare model decodes, prepares and embeds the same bytes in this process,
-one image at a time and in batches of 16, without a server or a search.
+one image at a time and in batches of 16, without a server or a search. It takes about a minute; clients, server and
+model share the machine's cores, so leave it alone meanwhile.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from lookalike.cli.common import encoder_device
 from lookalike.data.image_io import open_image
 from lookalike.models import build_embedder
 from lookalike.models.checkpoint import save_model
@@ -56,9 +58,9 @@ def repeat(action: Callable[[int], Any], seconds: float) -> list[float]:
     return times
 
 
-def bare(folder: Path, contents: list[bytes], seconds: float) -> dict[str, float]:
+def bare(folder: Path, contents: list[bytes], seconds: float, runtime: str) -> dict[str, float]:
     """Images per second of decoding, preparing and embedding, without a server."""
-    encoder = ImageEncoder.load(folder, "cpu")
+    encoder = ImageEncoder.load(folder, encoder_device("cpu", runtime))
 
     def embed(number: int, count: int) -> None:
         chosen = [contents[(number + i) % len(contents)] for i in range(count)]
@@ -108,7 +110,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--runtime", default="torch")
     parser.add_argument("--images", type=int, default=300)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -124,10 +127,13 @@ def main() -> None:
             class_names=["a"],
         )
         build_index(folder / "model", folder / "photos", folder / "index", device="cpu")
-        rates = bare(folder / "index" / MODEL, contents, options.seconds)
+        rates = bare(folder / "index" / MODEL, contents, options.seconds, options.runtime)
         print(f"bare model, images per second: {rates}", flush=True)
         server = subprocess.Popen(
-            [sys.executable, "-m", "lookalike", "serve", str(folder / "index"), "--port", "0"],
+            [
+                *(sys.executable, "-m", "lookalike", "serve", str(folder / "index"), "--port", "0"),
+                *("--device", "cpu", "--runtime", options.runtime),
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -151,7 +157,8 @@ def main() -> None:
             "command": " ".join(["python -m benchmarks.serving", *sys.argv[1:]]),
             "date": datetime.now(UTC).isoformat(timespec="minutes"),
             "commit": commit.stdout.strip(),
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, load average "
+            f"{os.getloadavg()[0]:.1f}",
         }
         options.json.write_text(
             json.dumps({**facts, "bare_images_per_second": rates, "rows": rows}, indent=1) + "\n",

@@ -18,8 +18,7 @@ from pathlib import Path
 import uvicorn
 from playwright.sync_api import sync_playwright
 
-from lookalike.serve.app import create_app
-from lookalike.serve.run import listen
+from lookalike.serve.run import listen, server_config
 from lookalike.serve.settings import ServeSettings
 from lookalike.serve.store import Store
 
@@ -31,7 +30,7 @@ def main(index: str, image: str) -> None:
     settings, out = ServeSettings(port=0), Path(__file__).with_suffix(".png")
     store = Store.open(index, "cpu")
     with listen(settings) as listener:
-        server = uvicorn.Server(uvicorn.Config(create_app(store, settings), log_level="error"))
+        server = uvicorn.Server(server_config(store, settings))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         while not server.started:

@@ -1,6 +1,6 @@
 """Injects faults at full scale, or measures memory over long runs, and writes the page and its JSON.
 
-    python -m benchmarks.faults [TRIAL ...] [--data FOLDER] [--kills 50] [--minutes 4] [--json FILE] [--page FILE]
+    python -m benchmarks.faults [TRIAL ...] [--data FOLDER] [--kills 50] [--minutes 4] [--share 0.1]
     python -m benchmarks.faults --list
 
 Without a name every trial runs. Each result is added to the JSON file, in which it replaces an older one of its
@@ -90,9 +90,9 @@ TRIALS: dict[str, Trial] = {
 }
 
 
-def _memory(name: str) -> Growth:
+def _memory(name: str, share: float) -> Growth:
     work, steps = long_runs()[name]
-    return measure(name, work, steps)
+    return measure(name, work, max(10, round(share * steps)))
 
 
 def _photos(folder: Path) -> str:
@@ -120,6 +120,7 @@ def main() -> None:
     parser.add_argument("--data", help="a folder of images; drawn if not given")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="of each trial of kills")
+    parser.add_argument("--share", type=float, default=1.0, help="of the length of each long run")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, default=DEFAULT_JSON)
     parser.add_argument("--page", type=Path, default=DEFAULT_PAGE)
@@ -146,7 +147,7 @@ def main() -> None:
                 with tempfile.TemporaryDirectory() as folder:
                     results = [asdict(tally) for tally in TRIALS[name](Path(folder), options)]
             else:
-                results = [asdict(_memory(name))]
+                results = [asdict(_memory(name, options.share))]
             lost |= any(result.get("problems") for result in results)
             for result in results:
                 print(result)

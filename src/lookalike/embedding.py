@@ -29,6 +29,8 @@ from lookalike.utils.io import escape_surrogates, os_errors, reserve, write_atom
 from lookalike.utils.progress import Progress
 from lookalike.utils.validation import check_choice
 
+FORMATS = (".npy", ".npz", ".parquet")
+
 
 @dataclass(frozen=True)
 class Embeddings:
@@ -170,7 +172,7 @@ def embed_to_file(
         ArgumentError: another suffix.
         FileError: the disk is full, or the file cannot be written.
     """
-    check_choice("format", file.suffix, (".npy", ".npz", ".parquet"))
+    check_choice("format", file.suffix, FORMATS)
     shape = (len(table), embedder.embedding_dim)
     options: dict[str, Any] = {"device": device, "progress": progress}
 

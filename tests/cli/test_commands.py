@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lookalike.cli import run as run_command
 from lookalike.cli.train import default_run
 
 FAST = ["--set", "train.mode=frozen", "--set", "train.epochs=1", "--set", "data.workers=0", "--quiet"]
@@ -226,6 +227,13 @@ def test_a_broken_image_is_named(lookalike, desk, tmp_path, caplog):
     )
     assert refused.code == 1
     assert "2.png" in refused.err
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_a_closed_output_is_no_failure(closed, monkeypatch):
+    monkeypatch.setattr(f"sys.{closed}", None)
+    assert run_command(["list", "metrics"]) == 0
+    assert run_command(["show", "nowhere"]) == 1
 
 
 def test_stopping_with_ctrl_c_is_reported_in_one_line(lookalike, monkeypatch):

@@ -5,8 +5,8 @@ from contextlib import suppress
 import pytest
 import torch
 
+from lookalike.config.defaults import MODE_DEFAULTS, default_epochs
 from lookalike.config.experiment import (
-    MODE_DEFAULTS,
     Experiment,
     load_experiment,
     setting_facts,
@@ -84,6 +84,15 @@ def test_resolving_fills_what_depends_on_the_device(gpu, mode):
     assert train.mode == mode
     assert train.epochs == MODE_DEFAULTS[mode]["epochs"]
     assert None not in (train.lr, train.head_lr, train.proxy_lr, train.precision)
+
+
+@pytest.mark.parametrize(
+    ("images", "epochs"), [(10, 12), (300, 12), (1080, 12), (1800, 8), (3375, 4), (6802, 4), (100_000, 4)]
+)
+def test_few_images_train_for_more_epochs(images, epochs):
+    resolved = Experiment().resolve(gpu=False, short_side=500, backbone_size=224, images=images)
+    assert resolved.train.epochs == epochs
+    assert default_epochs("finetune", images=images, batch=90) == MODE_DEFAULTS["finetune"]["epochs"]
 
 
 def test_resolving_keeps_what_was_set():

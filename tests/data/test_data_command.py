@@ -8,6 +8,7 @@ from lookalike.cli.data import app
 from lookalike.config.experiment import Experiment
 from lookalike.data.read import read
 from lookalike.data.registry import known_datasets
+from lookalike.errors import LookalikeError
 from lookalike.models.checkpoint import save_model
 from lookalike.models.embedder import build_embedder
 
@@ -21,6 +22,12 @@ def test_an_added_data_set_has_a_name(photos):
     assert run("add", "insects", photos) == (0, f"insects: 6 images, 3 classes, in {photos}\n")
     names = {row["name"]: row["state"] for row in known_datasets()}
     assert (names["glyphs"], names["insects"], names["sop"]) == ("built in", "added", "recognized")
+
+
+def test_a_table_is_not_written_under_a_name_that_is_not_read(photos, tmp_path):
+    for name in ("clean.xlsx", "clean"):
+        with pytest.raises(LookalikeError, match=f"{name}: tables are written as .csv, .tsv, .parquet"):
+            run("check", photos, "--quiet", "--write", tmp_path / name)
 
 
 def test_check_reports_and_writes_what_is_left(photos, tmp_path):

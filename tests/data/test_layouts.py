@@ -1,9 +1,11 @@
 """Folders and archives as people have them: parts at any level, tables in them, odd names, links."""
 
 import contextlib
+import errno
 import os
 import shutil
 import zipfile
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -94,6 +96,28 @@ def test_a_folder_next_to_the_parts_with_the_same_classes_is_reported(tmp_path):
         read(grow(tmp_path / "f", *folds)), "fold1/ and fold2/ hold the same class names, such as cat"
     )
     assert not read(grow(tmp_path / "g", *folds[:3])).notes
+
+
+def test_classes_of_folders_can_be_left_out(tmp_path):
+    table = read(grow(tmp_path / "d", "cat/1.png", "owl/1.png", "junk/1.png"), ignore_labels=["junk"])
+    assert (table.class_names, said(table, "the classes junk are left out")) == (("cat", "owl"), True)
+
+
+def test_a_folder_named_like_a_table_is_a_class(tmp_path):
+    table = read(grow(tmp_path / "d", "2024.csv/1.png", "b.parquet/1.png"))
+    assert (table.class_names, table.notes) == (("2024.csv", "b.parquet"), ())
+
+
+def test_a_folder_without_permission_is_named(tmp_path, monkeypatch):
+    file = tmp_path / "locked" / "some.file"
+    file.parent.mkdir()
+    error = PermissionError(errno.EACCES, "Permission denied", str(file))
+    monkeypatch.setattr("lookalike.data.read._read_folder", Mock(side_effect=error))
+    with pytest.raises(DataError, match=r"some\.file: cannot be read"):
+        read(tmp_path)
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(DataError, match="locked: cannot be entered; change its permissions"):
+        read(tmp_path)
 
 
 def test_raw_files_of_cameras_are_left_out_and_counted(tmp_path):

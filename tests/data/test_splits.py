@@ -151,6 +151,12 @@ def test_three_way_without_a_named_split_holds_out_twice():
     assert split.source == "hold_out"
 
 
+@pytest.mark.parametrize("share", [0.3, 0.7, 0.99])
+def test_three_way_leaves_classes_to_train_and_to_validate(share):
+    split = three_way(table(8), test_fraction=share)
+    assert min(split.train.num_classes, split.validation.num_classes, split.test.num_classes) >= 2
+
+
 def test_three_way_with_a_named_test_takes_validation_from_training():
     split = three_way(table(20, 2, ["train"] * 20 + ["test"] * 20), validation_fraction=0.2)
     assert numbers(split.test) == list(range(10, 20))

@@ -54,7 +54,7 @@ def test_index_then_update_then_search(model, photos, out):
     os.utime(query, ns=(5, 5))
     (photos / "dog" / "0 x.png").unlink()
     paint(photos / "dog" / "new.png", seed=5)
-    assert counts(build_index(model, photos, out, device="cpu")) == (2, 0, 0, 4, 0, 0)
+    assert counts(build_index(model, photos, out, device="cpu")) == (2, 0, 0, 4, 1, 0)
     assert only(out, query).hits[0].path == "кот/1 x.png"
     assert only(out, query).hits[0].similarity == pytest.approx(1, abs=1e-5)
 
@@ -80,6 +80,9 @@ def test_files_that_are_gone_stay_marked_until_pruned(model, photos, out):
     assert [hit.missing for hit in hits.hits if hit.path == "dog/0 x.png"] == [True]
     assert sum(hit.missing for hit in hits.hits) == 1
     assert len(only(out, photos / "dog" / "1 x.png").hits) == 6
+    report = build_index(model, photos, out, device="cpu")
+    assert (report.missing, report.images) == (1, 6)
+    assert "1 files are not there now" in str(report)
     report = build_index(model, photos, out, prune=True, device="cpu")
     assert (report.removed, report.images) == (1, 5)
     assert len(only(out, photos / "dog" / "1 x.png").hits) == 5
@@ -264,6 +267,13 @@ def test_names_that_are_not_utf8(model, photos, out):
     assert build_index(model, photos, out, device="cpu").images == 7
     assert counts(build_index(model, photos, out, device="cpu"))[3] == 7
     assert only(out, photos / "dog" / odd).hits[0].path == f"dog/{odd}"
+
+
+def test_labels_that_are_not_utf8_are_plain_text_in_json(model, photos, out):
+    (photos / "dog").rename(photos / os.fsdecode(b"caf\xe9"))
+    build_index(model, photos, out, device="cpu")
+    hits = only(out, photos / "кот" / "1 x.png", where="label != кот")
+    assert {hit["label"] for hit in hits.to_dict()["hits"]} == {"caf\\udce9"}
 
 
 def test_no_image_is_an_error(model, out, tmp_path):

@@ -1,6 +1,7 @@
 """The index: what it stores, finds and refuses, whoever opens it."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -222,12 +223,41 @@ def test_an_existing_index_is_not_replaced(index, folder):
         (lambda f: (f / "index.json").write_text("{"), "damaged"),
         (lambda f: (f / "index.json").write_text("[]"), "damaged"),
         (lambda f: (f / "index.json").write_text(json.dumps({"format": 1})), "has format 1"),
+        (lambda f: edit(f, dim="x"), "damaged .* not as they were written"),
+        (lambda f: edit(f, dim=0), "damaged"),
+        (lambda f: edit(f, engine=3), "damaged"),
+        (lambda f: edit(f, threshold="x"), "damaged"),
+        (lambda f: edit(f, threshold={}), "damaged .*similarity"),
+        (lambda f: edit(f, threshold={"similarity": 7}), "damaged .*cosine"),
+        (lambda f: shutil.rmtree(f / "vectors"), "has lost all vectors"),
+        (lambda f: (f / "vectors" / "ids-0.i64").unlink(), "has lost all vectors"),
         (lambda f: (f / "catalog.sqlite").write_bytes(b"no database" * 100), "damaged or missing"),
         (lambda f: (f / "catalog.sqlite").unlink(), "damaged or missing"),
     ],
 )
-def test_damage_is_reported_in_one_line(index, folder, damage, words):
+@pytest.mark.parametrize("writable", [False, True])
+def test_damage_is_reported_in_one_line(index, folder, damage, words, writable):
+    fill(index, unit(3))
     index.close()
     damage(folder)
     with pytest.raises(FileError, match=words):
-        ImageIndex.open(folder)
+        ImageIndex.open(folder, writable=writable)
+
+
+@pytest.mark.parametrize("engine", ["exact", "faiss"])
+def test_a_vector_that_is_not_a_number_is_reported(tmp_path, engine):
+    if engine == "faiss":
+        pytest.importorskip("faiss", reason="pip install 'lookalike[faiss]' is absent")
+    with ImageIndex.create(tmp_path / engine, fingerprint=FINGERPRINT, dim=DIM, engine=engine) as made:
+        fill(made, unit(30))
+    file = tmp_path / engine / "vectors" / "vectors-0.f32"
+    content = np.fromfile(file, np.float32)
+    content[5 * DIM : 6 * DIM] = np.nan
+    content.tofile(file)
+    with ImageIndex.open(tmp_path / engine) as index, pytest.raises(FileError, match=r"f32' is damaged"):
+        index.search(unit(2), 3, fingerprint=FINGERPRINT)
+
+
+def edit(folder, **changes):
+    file = folder / "index.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))

@@ -10,15 +10,17 @@ import pytest
 import torch
 
 from lookalike.data.image_bytes import read_image
+from lookalike.models.checkpoint import load_model
 from lookalike.search import ImageIndex
+from lookalike.search import build as build_module
 from lookalike.search import update as update_module
 from lookalike.search.build import build_index
 from lookalike.search.encoder import ImageEncoder
 
 from .conftest import paint
 
-MOMENTS = 50  # per engine
-IMAGES = 40
+MOMENTS = 100  # per engine
+IMAGES = 30
 
 
 def projection(self, tensors):
@@ -32,10 +34,9 @@ def projection(self, tensors):
     return (small.float().numpy() - 128) @ draws
 
 
-def true_vectors(model, folder):
+def true_vectors(encoder, files):
     """SHA-256 of each file -> its unit vector."""
-    encoder = ImageEncoder.load(model, "cpu")
-    read = [read_image(file) for file in folder.rglob("*.png")]
+    read = [read_image(file) for file in files]
     vectors = encoder.encode([encoder.prepare(image) for _, image in read])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return {digest: vector for (digest, _), vector in zip(read, vectors, strict=True)}
@@ -62,6 +63,10 @@ def check(folder, history):
 def test_a_kill_at_any_moment(model, tmp_path, monkeypatch, engine):
     if engine == "faiss":
         pytest.importorskip("faiss", reason="pip install 'lookalike[faiss]' is absent")
+    loaded = load_model(model)
+    encoder = ImageEncoder.of(loaded[0], "cpu")
+    monkeypatch.setattr(build_module, "load_model", lambda _: loaded)
+    monkeypatch.setattr(ImageEncoder, "of", lambda *_: encoder)
     monkeypatch.setattr(ImageEncoder, "encode", projection)
     monkeypatch.setattr(update_module, "_READ_AHEAD", 3)
     monkeypatch.setattr(update_module, "COMMIT_IMAGES", 2)
@@ -69,7 +74,7 @@ def test_a_kill_at_any_moment(model, tmp_path, monkeypatch, engine):
     for number in range(IMAGES):
         paint(photos / f"class{number % 4}" / f"{number}.png", seed=number)
     draws = random.Random(0)
-    history = true_vectors(model, photos)
+    history = true_vectors(encoder, photos.rglob("*.png"))
 
     def start_building(folder):
         """A child process that builds an index; forked, so that it starts in no time."""
@@ -100,10 +105,11 @@ def test_a_kill_at_any_moment(model, tmp_path, monkeypatch, engine):
             seen = max(seen, check(out, history))
         if os.WIFEXITED(status) or moment % 5 == 4:
             assert not os.WIFEXITED(status) or os.WEXITSTATUS(status) == 0
-            for number in draws.sample(range(IMAGES), 12):  # other contents under the same names
-                paint(photos / f"class{number % 4}" / f"{number}.png", seed=changed)
+            repainted = [photos / f"class{n % 4}" / f"{n}.png" for n in draws.sample(range(IMAGES), 10)]
+            for file in repainted:  # other contents under the same names
+                paint(file, seed=changed)
                 changed += 1
-            history |= true_vectors(model, photos)
+            history |= true_vectors(encoder, repainted)
     assert ended > MOMENTS // 10, "too few runs were ended before they were done"
     assert seen > 0
     build_index(model, photos, out, engine=engine, prune=True, device="cpu")

@@ -19,6 +19,7 @@ from lookalike.models.checkpoint import save_model
 from lookalike.search import ImageIndex
 from lookalike.search.build import build_index
 from lookalike.serve.app import create_app
+from lookalike.serve.run import server_config
 from lookalike.serve.settings import ServeSettings
 from lookalike.serve.store import Store
 
@@ -79,8 +80,7 @@ def served(store):
     def call(**settings):
         listening = socket.create_server(("127.0.0.1", 0))  # held from here on, so no other test can take it
         port = listening.getsockname()[1]
-        app = create_app(store, ServeSettings(port=port, **settings))
-        server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", port, log_level="error", access_log=False))
+        server = uvicorn.Server(server_config(store, ServeSettings(port=port, **settings)))
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
         servers.append((server, thread))

@@ -176,3 +176,16 @@ def test_uploads_are_decoded_like_files(client, tmp_path):
     turned.save(buffer, "PNG", exif=exif)
     best = client.post("/api/search?k=1", content=buffer.getvalue()).json()["hits"][0]
     assert (best["path"], round(best["similarity"], 3)) == ("photos/a/3.png", 1.0)
+
+
+def test_an_index_that_is_gone_is_not_the_fault_of_the_request(client, desk):
+    facts = desk / "index" / "index.json"
+    content = facts.read_bytes()
+    facts.unlink()
+    try:
+        answer = client.get("/api/items/1")
+        assert (answer.status_code, answer.headers["content-type"]) == (503, "application/problem+json")
+        assert "no index" in answer.json()["detail"]
+    finally:
+        facts.write_bytes(content)
+    assert client.get("/api/items/1").status_code == 200

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lookalike.config.experiment import MODE_DEFAULTS
+from lookalike.config.defaults import MODE_DEFAULTS
 from lookalike.errors import ArgumentError, UnknownNameError
 from lookalike.studies import find_study
 from lookalike.studies.adapt import Adaptation

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lookalike.training.advice import RunFacts, in_words
+from lookalike.training.summary import without_known_images
 
 GOOD = RunFacts(
     recall_at_1=0.8279,
@@ -53,3 +54,14 @@ def test_two_or_three_sentences_whatever_the_run(best_epoch, classes, images):
     sentences = in_words(replace(GOOD, best_epoch=best_epoch, classes=classes, images=images))
     assert 2 <= len(sentences) <= 3
     assert all(sentence.endswith(".") for sentence in sentences)
+
+
+def test_test_images_that_were_not_new_are_spoken_of():
+    copies = {"images": 2, "test_without": {"recall_at_1": 0.504}}
+    known = {"images": 1200, "test_without": None}
+    assert without_known_images({}) == []
+    assert without_known_images({"test_copies": copies, "test_trained_on": known}) == [
+        "2 test images are copies of training or validation images: without them it is 50 of 100.",
+        "1,200 test images were trained on by the run that this one started from: without them nothing can be "
+        "measured.",
+    ]

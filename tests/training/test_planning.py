@@ -45,20 +45,41 @@ def test_costs_are_measured_for_every_mode(mode, squares):
     assert costs.closed_form > 0
 
 
+class Said(Progress):
+    """Keeps what it reports."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.texts.append(text)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_of_many_images_says_how_long_it_takes_and_its_numbers_stay(
+    mode, squares, tmp_path, monkeypatch
+):
+    settings = Experiment().override([*TOY_SETTINGS, f"train.mode={mode}", "train.epochs=1"])
+    few = fit(squares, tmp_path / "few", settings)
+    monkeypatch.setattr("lookalike.training.planning.WORTH_ESTIMATING", 1)
+    said = Said()
+    many = fit(squares, tmp_path / "many", settings, progress=said)
+    assert any(
+        text.startswith("about ") and text.endswith("--minutes N plans for another time")
+        for text in said.texts
+    )
+    assert many.result["model_fingerprint"] == few.result["model_fingerprint"]
+
+
 def test_a_planned_run_says_its_plan_and_leaves_settings_that_need_no_clock(squares, tmp_path, monkeypatch):
     cheap = PerImage(0.0, 1e-9)
     monkeypatch.setattr(
         "lookalike.training.planning.measure_costs", lambda *_: Costs(0.0, cheap, cheap, cheap, 0.0)
     )
-    said = []
-
-    class Told(Progress):
-        def say(self, text):
-            said.append(text)
-
     settings = Experiment().override([*TOY_SETTINGS, "train.epochs=1", "train.mode=partial"])
-    fit(squares, tmp_path / "run", settings, minutes=1, progress=Told())
-    assert said[0].startswith("plan for 1 minutes: mode partial at ")
+    said = Said()
+    fit(squares, tmp_path / "run", settings, minutes=1, progress=said)
+    assert said.texts[0].startswith("plan for 1 minutes: mode partial at ")
     planned = RunDir(tmp_path / "run").experiment()
     assert (planned.train.mode, planned.train.epochs) == ("partial", 1)
     again = fit(squares, tmp_path / "again", planned)

@@ -102,3 +102,13 @@ def test_damaged_tensor_files_are_named(damage, tmp_path):
         file.write_bytes(content[:-20] if damage == "truncated" else content)
     with pytest.raises(FileError, match=r"x\.safetensors"):
         load_tensors(file, crc32=crc32)
+
+
+def test_errors_name_the_file_that_was_asked_for(tmp_path):
+    with pytest.raises(IsADirectoryError) as caught:
+        write_text(tmp_path, "x")
+    assert explain_os_error(caught.value) == f"Is a directory '{tmp_path}'; name a file"
+    (tmp_path / "full").symlink_to("/proc/self")
+    with pytest.raises(OSError, match="No such file") as caught:
+        write_text(tmp_path / "full" / "x.json", "x")
+    assert caught.value.filename == str(tmp_path / "full" / "x.json")

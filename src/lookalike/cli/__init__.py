@@ -94,7 +94,7 @@ def run(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names that the console cannot show are escaped
-    out, err = Console(sys.stdout), Console(sys.stderr)
+    out, err = (Console(stream or io.StringIO()) for stream in (sys.stdout, sys.stderr))  # None: closed
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         return _run(arguments)
 

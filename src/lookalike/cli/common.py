@@ -47,7 +47,7 @@ Verify = Annotated[
 ]
 IgnoreLabel = Annotated[
     list[str] | None,
-    typer.Option("--ignore-label", help="Leave out table rows with this label, such as --ignore-label=-1."),
+    typer.Option("--ignore-label", help="Leave out images with this label, such as --ignore-label=-1."),
 ]
 OnBadFile = Annotated[
     str,

@@ -101,9 +101,12 @@ def check(
     """
     from lookalike.data.labels import join_labels as join
     from lookalike.data.read import read
+    from lookalike.data.readers.frames import check_suffix
     from lookalike.data.validate import check_data, without
 
     progress = make_progress(quiet)
+    if write is not None:
+        check_suffix(write)
     options: dict[str, Any] = {"layout": layout, "verify": verify, "ignore_labels": ignore_label or ()}
     table = read(data, labeled=False, **options)
     table = join(table) if join_labels else table

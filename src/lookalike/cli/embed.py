@@ -49,15 +49,18 @@ def embed(
     """Embed every image of DATA with the run's model, into a file or for TensorBoard's projector."""
     progress = make_progress(quiet)
     from lookalike.data.load import load_images
+    from lookalike.embedding import FORMATS, embed_to_file
     from lookalike.embedding import embed as embed_table
-    from lookalike.embedding import embed_to_file
     from lookalike.errors import ArgumentError
     from lookalike.export.projector import write_projector
     from lookalike.models.checkpoint import load_model
     from lookalike.utils.device import pick_device
+    from lookalike.utils.validation import check_choice
 
     if out is None and projector is None:
         raise ArgumentError("name where the vectors go: --out FILE.npz or --projector FOLDER (or both)")
+    if out is not None:
+        check_choice(f"the format of '{out}'", out.suffix, FORMATS)
     model, _ = load_model(run)
     if views is not None:
         model.set_views(views)

@@ -59,7 +59,7 @@ def search(
     Identical files are one hit with several paths. Hits below the threshold are marked "?"; a query without a
     hit above it is unknown.
     """
-    from lookalike.search.image_search import SearchOptions, readable, search_images
+    from lookalike.search.image_search import SearchOptions, search_images
     from lookalike.utils.io import to_json
 
     options = SearchOptions(
@@ -79,16 +79,16 @@ def search(
             continue
         if hits.error:
             continue
-        print(one_line(readable(hits.query)) + ("  unknown" if hits.unknown else ""))
+        print(one_line(hits.query) + ("  unknown" if hits.unknown else ""))
+        if not hits.hits:
+            print("  no image of the index matches")
         for hit in hits.hits:
             mark = "?" if hit.same_class is False else " "
             also = f"  (+ {len(hit.copies)} identical)" if hit.copies else ""
             gone = "  (file is gone)" if hit.missing else ""
-            print(
-                f"{mark} {hit.similarity:.3f}  {one_line(readable(hit.path))}  {one_line(hit.label)}{also}{gone}"
-            )
+            print(f"{mark} {hit.similarity:.3f}  {one_line(hit.path)}  {one_line(hit.label)}{also}{gone}")
     for hits in bad:
-        print(f"error: {one_line(readable(hits.error))}", file=sys.stderr)
+        print(f"error: {one_line(hits.error)}", file=sys.stderr)
     if bad:
         raise typer.Exit(1)
 

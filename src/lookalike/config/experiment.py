@@ -5,7 +5,6 @@
 resolved experiment, complete: running it again on the same data gives the same numbers.
 """
 
-import math
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -13,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 import yaml
 from pydantic import BaseModel, Field, ValidationError
 
+from lookalike.config.defaults import MODE_DEFAULTS, default_epochs, embedding_dim, input_size
 from lookalike.config.schema import (
     BatchSettings,
     DataSettings,
@@ -29,14 +29,6 @@ from lookalike.utils.validation import near_miss
 
 VERSION = 2
 """Raised whenever a setting is renamed or removed."""
-
-MODE_DEFAULTS: dict[str, dict[str, Any]] = {
-    "frozen": {"epochs": 30, "warmup_epochs": 0, "lr": 1e-4, "head_lr": 3e-3, "proxy_lr": 3e-2},
-    "partial": {"epochs": 4, "warmup_epochs": 0, "lr": 1e-3, "head_lr": 1e-3, "proxy_lr": 3e-2},
-    "finetune": {"epochs": 20, "warmup_epochs": 1, "lr": 1e-4, "head_lr": 1e-4, "proxy_lr": 1e-2},
-}
-"""What a None in `train` becomes, by mode; chosen on validation classes."""
-
 
 NETWORK: dict[str, tuple[str, ...]] = {
     "model": ("backbone", "weights", "pooling", "pooling_k", "norm", "embedding_dim", "start"),
@@ -83,14 +75,16 @@ class Experiment(Settings):
             short_side: median short side of the images, pixels.
             backbone_size: the side that the backbone was trained at, pixels.
             patch: the size of an image must be a multiple of this many pixels.
-            images: number of training images; a closed-form start has no more directions than these.
+            images: number of training images; a closed-form start has no more directions than these, and few take
+                more epochs.
         """
         mode = self.train.mode or ("finetune" if gpu else "partial")
         train = {"mode": mode, "precision": "bf16-mixed" if gpu else "32-true", **MODE_DEFAULTS[mode]}
+        train["epochs"] = default_epochs(mode, images=images, batch=self.batch.size)
         train |= {key: value for key, value in self.train.model_dump().items() if value is not None}
-        size = self.data.image_size or _input_size(short_side, backbone_size, patch, gpu=gpu)
+        size = self.data.image_size or input_size(short_side, backbone_size, patch, gpu=gpu)
         data = self.data.model_dump() | {"image_size": size, "resize": self.data.resize or size}
-        dim = self.model.embedding_dim or min(512, 2 ** int(math.log2(max(2, images // 2))))
+        dim = self.model.embedding_dim or embedding_dim(images)
         model = self.model.model_dump() | {"embedding_dim": dim}
         return _parse(self.model_dump() | {"train": train, "data": data, "model": model}, "the settings")
 
@@ -216,18 +210,6 @@ def _parse(tree: dict[str, Any], where: str) -> Experiment:
         if first["type"] == "extra_forbidden":
             raise UnknownNameError(f"{where}: unknown setting '{setting}'{_hint(setting)}") from error
         raise ArgumentError(f"{where}: {setting} is {first['input']!r}; {first['msg'].lower()}") from error
-
-
-def _input_size(short_side: int, backbone_size: int, patch: int = 1, *, gpu: bool) -> int:
-    """The side at which images of a median short side of `short_side` are shown to the network.
-
-    A network does best near the size that it was trained at, and small images do better enlarged than shown
-    small; without a GPU a seventh less keeps most of that for three quarters of the time. Nothing is gained
-    by enlarging more than twice. The size is rounded to whole patches of a transformer.
-    """
-    most = backbone_size if gpu else round(backbone_size * 6 / 7 / 32) * 32
-    size = min(most, max(32, round(2 * short_side / 32) * 32))
-    return max(patch, round(size / patch) * patch)
 
 
 def _value(text: str, setting: str) -> Any:

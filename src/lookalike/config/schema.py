@@ -49,12 +49,14 @@ class DataSettings(Settings):
     image_size: int | None = Field(
         None,
         ge=16,
+        le=4096,
         description="input resolution in pixels; None: the backbone's own, six sevenths of it without a GPU, "
         "and at most twice the images' median short side",
     )
     resize: int | None = Field(
         None,
         ge=16,
+        le=4096,
         description="short side before the central crop; None: image_size, which crops least; the papers take 256 for "
         "224 pixels",
     )
@@ -185,7 +187,9 @@ class TrainSettings(Settings):
     """The loop: what trains, for how long, at which rates."""
 
     mode: Mode | None = Field(None, description="None: finetune with a GPU, partial without")
-    epochs: int | None = Field(None, ge=0, description="None: 30 frozen, 4 partial, 20 finetune")
+    epochs: int | None = Field(
+        None, ge=0, description="None: 30 frozen, 20 finetune; partial 4, few images up to 12"
+    )
     patience: int | None = Field(
         None, ge=1, description="epochs without a better validation metric before training stops; None: never"
     )

@@ -4,6 +4,7 @@ A published layout is an entry of `readers.LAYOUTS`. Anything else is a table (`
 folders; archives of any of these are unpacked into the cache.
 """
 
+import errno
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -25,6 +26,7 @@ from lookalike.data.readers.tables import read_table
 from lookalike.errors import DataError, LookalikeError, UnknownNameError
 from lookalike.utils.validation import look_up, near_miss
 
+OTHER_ARCHIVES = (".7z", ".rar", ".gz", ".zst", ".bz2", ".xz", ".lz4")
 FOLDER = "folder"
 """The layout that insists on class folders, whatever tables or published lists lie in the folder."""
 
@@ -59,13 +61,23 @@ def read(
     except OSError as error:
         if isinstance(error, LookalikeError):
             raise
-        raise DataError(f"{error.filename or source}: cannot be read ({error.strerror or error})") from error
+        raise DataError(f"{_unreadable(error, source)} ({error.strerror or error})") from error
     if labeled and len(np.unique(table.labels)) < 2:
         raise DataError(
             f"{source}: all {len(table)} images are of one class, '{table.class_names[table.labels[0]]}'; "
             "comparing needs at least two classes, each in its own folder"
         )
     return replace(table, source=_place(source))
+
+
+def _unreadable(error: OSError, source: str | Path) -> str:
+    """What cannot be read: a file, or the folder that it was looked for in."""
+    if not isinstance(error.filename, str):
+        return f"{source}: cannot be read"
+    folder = os.path.dirname(error.filename)
+    if error.errno == errno.EACCES and not os.access(folder or ".", os.X_OK):
+        return f"{folder}: cannot be entered; change its permissions"
+    return f"{error.filename}: cannot be read"
 
 
 def _place(source: str | Path) -> str:
@@ -92,7 +104,10 @@ def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
         return replace(table, notes=(*unpacking_notes(path), *table.notes))
     if is_archive(path):
         unpacked = unpack([path])
-        table = _read_folder(inside_single_folder(unpacked), options)
+        try:
+            table = _read_folder(inside_single_folder(unpacked), options)
+        except DataError as error:  # nobody knows the folder in the cache
+            raise DataError(str(error).replace(str(unpacked), str(path))) from error
         table = replace(table, notes=(*unpacking_notes(unpacked), *table.notes))
         known = options.layout in LAYOUTS or table.name in LAYOUTS
         return table if known else replace(table, name=path.name.split(".")[0])
@@ -108,6 +123,8 @@ def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
         return read_table(
             path, verify=options.verify, labeled=options.labeled, ignore_labels=options.ignore_labels
         )
+    if path.suffix.lower() in OTHER_ARCHIVES:
+        raise DataError(f"{path}: only zip and tar archives are read; unpack it and give the folder")
     if path.suffix.lower() in SPREADSHEETS:
         raise DataError(f"{path}: not a folder, an archive or a table; export the spreadsheet as CSV")
     if path.suffix.lower() == ".json":

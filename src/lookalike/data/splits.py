@@ -70,9 +70,9 @@ class Split:
 
 
 def hold_out_classes(
-    table: LabeledImages, fraction: float, *, seed: int, kept: Collection[str] = ()
+    table: LabeledImages, fraction: float, *, seed: int, kept: Collection[str] = (), leave: int = 2
 ) -> ClassSplit:
-    """Holds out about `fraction` of the classes, at least 2, leaving at least 2.
+    """Holds out about `fraction` of the classes, at least 2.
 
     Classes are ordered by SHA-256 of "seed:name"; the first ones are held. Adding a class to the data
     therefore moves few others. Held classes without any image pair cannot be scored, so when no held class
@@ -80,6 +80,7 @@ def hold_out_classes(
 
     Args:
         kept: names of classes that are not held out, since a model has seen them.
+        leave: as many classes are kept, whatever the fraction.
 
     Raises:
         ArgumentError: `fraction` is not between 0 and 1.
@@ -96,7 +97,7 @@ def hold_out_classes(
             "model that training starts from, and testing needs 2 new ones; add classes, or accept test classes that "
             "it was trained on (--test-on-trained), which the result marks"
         )
-    held_count = min(max(2, round(fraction * len(classes))), len(classes) - 2, len(free))
+    held_count = min(max(2, round(fraction * len(classes))), len(classes) - leave, len(free))
     ordered = sorted(free, key=lambda c: hash_text(f"{seed}:{table.class_names[c]}"))
     held = np.array(sorted(ordered[:held_count]))
     if table.class_counts()[held].max() < 2:
@@ -182,7 +183,7 @@ def three_way_split(
     named = "test" in table.splits()
     if source == "hold_out" or (source == "auto" and not named):
         _check_enough(table, 6, "2 each to train, to validate and to test")
-        trainval, test = hold_out_classes(table, test_fraction, seed=seed, kept=not_test)
+        trainval, test = hold_out_classes(table, test_fraction, seed=seed, kept=not_test, leave=4)
         train, validation = _hold_out_validation(trainval, validation_fraction, seed, not_validation)
         return Split(train, validation, test, trainval, "hold_out")
     trainval, test = named_split(table)

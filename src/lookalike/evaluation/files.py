@@ -120,7 +120,10 @@ def _pick(file: Path, names: tuple[str, ...], dimensions: int) -> Any:
     except LookalikeError:
         raise
     except (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise FileError(f"{file} cannot be read: {first_line(error)}; save it again") from error
+        why = first_line(error)
+        if "object" in why:  # numpy then advises to load it unsafely
+            why = "it holds Python objects (a pickle), which could run code; expected an array of numbers or of text"
+        raise FileError(f"{file} cannot be read: {why}; save it again") from error
     if found.ndim != dimensions:
         kind = "a matrix (N, D)" if dimensions == 2 else "one label per row"
         raise DataError(f"{file} has an array of shape {found.shape}; expected {kind}")

@@ -14,10 +14,7 @@ def read_facts(run: Path, name: str) -> dict[str, Any]:
         FileError: it cannot be read.
     """
     file = run / name
-    if not file.is_file():
-        return {}
-    content: dict[str, Any] = read_json(file)
-    return content
+    return dict(read_json(file)) if file.is_file() else {}
 
 
 def data_source(run: Path) -> str:

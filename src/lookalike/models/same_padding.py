@@ -18,11 +18,14 @@ class PaddedKernelConv2d(Conv2dSame):  # type: ignore[misc]  # timm has no types
 
     def forward(self, maps_BCHW: Tensor) -> Tensor:
         """(B, C, H, W) to (B, C', ceil(H / stride), ceil(W / stride))."""
-        sizes = zip(maps_BCHW.shape[2:], self.kernel_size, self.stride, self.dilation, strict=True)
-        high, wide = (get_same_padding(*size) for size in sizes)
-        if (high % 2 or wide % 2) and self.dilation != (1, 1):
+        if maps_BCHW.device.type == "cuda" or self.dilation != (
+            1,
+            1,
+        ):  # GPUs have no fast kernel of these sizes
             outputs: Tensor = super().forward(maps_BCHW)
             return outputs
+        sizes = zip(maps_BCHW.shape[2:], self.kernel_size, self.stride, self.dilation, strict=True)
+        high, wide = (get_same_padding(*size) for size in sizes)
         weight = functional.pad(self.weight, (wide % 2, 0, high % 2, 0))
         padding = (-(-high // 2), -(-wide // 2))
         return functional.conv2d(

@@ -65,6 +65,8 @@ def build_index(
             update.run(progress or Progress())
             if prune:
                 update.prune()
+            else:
+                update.count_missing()
         finally:
             update.finish()
         update.report.notes += [note for note in table.notes if "columns that are not used" not in note]

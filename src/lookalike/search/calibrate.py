@@ -1,6 +1,5 @@
 """Choosing a model's threshold on labeled images, and storing it in a run and in indexes."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +7,14 @@ from typing import Any
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.embedding import embed
-from lookalike.errors import ArgumentError, FileError
+from lookalike.errors import ArgumentError
 from lookalike.evaluation.open_set import OpenSetResult, evaluate_open_set
 from lookalike.models.checkpoint import fingerprint, load_model
 from lookalike.search.facts import IndexFacts, read_facts
 from lookalike.search.index import ImageIndex
 from lookalike.search.thresholds import Threshold, check_target, choose_threshold, count_pairs
 from lookalike.utils.device import pick_device
-from lookalike.utils.io import write_json
+from lookalike.utils.io import read_json, write_json
 from lookalike.utils.progress import Progress
 
 THRESHOLD = "threshold.json"
@@ -82,12 +81,9 @@ def calibrate(
 def stored_threshold(run: str | Path, own: str) -> dict[str, Any] | None:
     """The threshold in a run, if it is of the model with fingerprint `own`; None if there is none."""
     file = Path(run) / THRESHOLD
-    try:
-        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not file.is_file():
         return None
-    except (OSError, ValueError) as error:
-        raise FileError(f"'{file}' is damaged ({error}); run lookalike calibrate again") from error
+    content: dict[str, Any] = read_json(file)
     return content if content.pop("fingerprint", None) == own else None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.readers.frames import is_table, read_frame
-from lookalike.search.where import Kind, Value
+from lookalike.search.where import Kind, Value, parse_number
 
 _OWN = ("path", "file_name", "label")
 
@@ -46,15 +46,22 @@ def read_columns(source: str | Path, table: LabeledImages) -> TableColumns:
 
 
 def _typed(texts: Sequence[str | None]) -> tuple[Kind, list[Value | None]]:
-    """Numbers where every value is one, else text."""
-    values = [text.strip() if text and text.strip() else None for text in texts]
+    """Numbers where every value is one (or NaN, which is empty then), else text.
+
+    Codes such as 007, and whole numbers beyond 64 bits, are text: as numbers they would lose digits.
+    """
+    values: list[Value | None] = [text.strip() if text and text.strip() else None for text in texts]
     numbers: list[Value | None] = []
-    for value in values:
-        try:
-            number = None if value is None else float(value)
-        except ValueError:
-            return "text", list(values)
-        if number is not None and not math.isfinite(number):
-            return "text", list(values)
-        numbers.append(int(number) if number is not None and number.is_integer() else number)
-    return ("number", numbers) if any(n is not None for n in numbers) else ("text", list(values))
+    for value in map(str, (value for value in values if value is not None)):
+        number = parse_number(value)
+        digits = value.lstrip("+-")
+        code = digits.isdecimal() and ((digits[0] == "0" and len(digits) > 1) or isinstance(number, float))
+        if value.casefold() == "nan":
+            number = None
+        elif number is None or code or not math.isfinite(number):
+            return "text", values
+        numbers.append(number)
+    if all(number is None for number in numbers):
+        return "text", values
+    found = iter(numbers)
+    return "number", [None if value is None else next(found) for value in values]

@@ -54,13 +54,23 @@ def read_facts(folder: Path) -> IndexFacts:
     try:
         content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         if content.get("format") == FORMAT:
-            return IndexFacts(**content)
+            return _checked(IndexFacts(**content))
     except FileNotFoundError:
         raise FileError(
             f"no index in '{folder}': an index folder holds '{INDEX}'; build one with: lookalike index"
         ) from None
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         raise FileError(f"'{file}' is damaged ({error}); build the index again") from error
     raise FileError(
         f"index '{folder}' has format {content.get('format')}, this version reads {FORMAT}; build it again"
     )
+
+
+def _checked(facts: IndexFacts) -> IndexFacts:
+    """The facts, if their values are of the kinds that were written."""
+    texts = (facts.name, facts.fingerprint, facts.engine, facts.uri or "")
+    if not all(isinstance(text, str) for text in texts) or not isinstance(facts.dim, int) or facts.dim < 1:
+        raise ValueError("name, fingerprint, engine, uri and dim are not as they were written")
+    if facts.threshold is not None and not -1 <= float(facts.threshold["similarity"]) <= 1:
+        raise ValueError("the threshold is not a cosine")
+    return facts

@@ -5,8 +5,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from lookalike.search.where import Value
+from lookalike.utils.io import escape_surrogates
 
 _BOX = re.compile(r"#box=(\d+,\d+,\d+,\d+)\Z")
 
@@ -46,6 +48,27 @@ class StoredFile:
     root: Path
     item: int
     file: IndexedFile
+
+    @property
+    def location(self) -> Path:
+        """Of the file itself, also where only a part of it counts."""
+        return self.root / box_of(self.file.path)[0]
+
+
+def item_facts(files: Sequence[StoredFile]) -> dict[str, Any]:
+    """What is known of an image of the index, as plain values for JSON."""
+    first, *others = files
+    values = first.file.values.items()
+    return {
+        "id": first.item,
+        "path": escape_surrogates(first.file.path),
+        "label": escape_surrogates(first.file.label),
+        "missing": not first.location.exists(),
+        "copies": [escape_surrogates(other.file.path) for other in others],
+        "columns": {
+            name: escape_surrogates(value) if isinstance(value, str) else value for name, value in values
+        },
+    }
 
 
 def to_stored(path: str) -> str | bytes:

@@ -5,7 +5,7 @@ search needs nothing but the folder and the images that are asked for.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,8 @@ from lookalike.search.encoder import ImageEncoder
 from lookalike.search.engines import Floats
 from lookalike.search.index import ImageIndex
 from lookalike.search.matches import Match
+from lookalike.utils.io import escape_surrogates
 from lookalike.utils.validation import check_between
-
-
-def readable(path: str) -> str:
-    """A path for output: bytes of names that are not UTF-8 become question marks."""
-    return path.encode("utf-8", "replace").decode("utf-8")
 
 
 @dataclass(frozen=True)
@@ -47,43 +43,11 @@ class SearchOptions:
 
 
 @dataclass(frozen=True)
-class Hit:
-    """An image of the index and its cosine similarity to the query.
-
-    `same_class` says whether the similarity reaches the threshold; None without one. `missing` marks a file
-    that is not there any more. `copies` are the paths of identical files.
-    """
-
-    id: int
-    path: str
-    file: Path
-    label: str
-    similarity: float
-    same_class: bool | None = None
-    missing: bool = False
-    copies: tuple[str, ...] = ()
-    values: dict[str, Any] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "id": self.id,
-            "path": readable(self.path),
-            "label": self.label,
-            "similarity": round(self.similarity, 6),
-            "same_class": self.same_class,
-            "missing": self.missing,
-            "copies": [readable(path) for path in self.copies],
-            "columns": self.values,
-        }
-
-
-@dataclass(frozen=True)
 class QueryHits:
     """A query image and what was found for it, most similar first; `error` says why there is nothing."""
 
     query: str
-    hits: tuple[Hit, ...] = ()
+    hits: tuple[Match, ...] = ()
     threshold: float | None = None
     error: str = ""
 
@@ -95,9 +59,9 @@ class QueryHits:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         if self.error:
-            return {"query": readable(self.query), "error": readable(self.error)}
+            return {"query": escape_surrogates(self.query), "error": escape_surrogates(self.error)}
         return {
-            "query": readable(self.query),
+            "query": escape_surrogates(self.query),
             "unknown": self.unknown,
             "threshold": self.threshold,
             "hits": [hit.to_dict() for hit in self.hits],
@@ -133,7 +97,7 @@ def search_vectors(
         leave_out=leave_out,
     )
     return tuple(
-        QueryHits(name, tuple(_hit(match, threshold) for match in line), threshold)
+        QueryHits(name, tuple(_judged(match, threshold) for match in line), threshold)
         for name, line in zip(names, found, strict=True)
     )
 
@@ -165,6 +129,8 @@ def search_images(
         ids = opened.catalog.ids()
         drawn = ids[np.linspace(0, len(ids) - 1, num=min(sample, len(ids))).astype(int)].tolist()
         if not images and not drawn:
+            if sample and not len(ids):
+                raise ArgumentError(f"the index '{index}' is empty; add images with: lookalike index")
             raise ArgumentError("no image to look for; name at least one file")
         answers = _for_files(opened, Path(index), images, options, device) if images else []
         if drawn:
@@ -204,15 +170,5 @@ def _for_files(
     ]
 
 
-def _hit(match: Match, threshold: float | None) -> Hit:
-    return Hit(
-        match.id,
-        match.path,
-        match.file,
-        match.label,
-        match.similarity,
-        None if threshold is None else match.similarity >= threshold,
-        not match.file.exists(),
-        match.copies,
-        dict(match.values),
-    )
+def _judged(match: Match, threshold: float | None) -> Match:
+    return match if threshold is None else replace(match, same_class=match.similarity >= threshold)

@@ -102,8 +102,15 @@ class ImageIndex:
         try:
             if writable:
                 remove_temporaries(folder)
+            catalog = Catalog.open(folder, writable=writable)
+            known = not catalog.is_empty()
             engine = entry.open(_location(folder, facts, writable=writable))
-            index = cls(folder, facts, Catalog.open(folder, writable=writable), engine, lock)
+            if known and not engine.count() and not catalog.is_empty():
+                raise FileError(
+                    f"engine '{facts.engine}'{f' at {facts.uri}' if facts.uri else ''} has lost all vectors of the "
+                    f"index '{folder}'; restore them, or remove the folder and build the index again"
+                )
+            index = cls(folder, facts, catalog, engine, lock)
             if writable:
                 index._reconcile()
             return index

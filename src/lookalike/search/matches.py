@@ -1,14 +1,15 @@
 """The search itself: the engine's neighbors, joined with the catalog's files, until every query has `k` matches."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lookalike.search.catalog import Catalog
 from lookalike.search.engines import Engine, Floats, Ints
-from lookalike.search.files import StoredFile, box_of
+from lookalike.search.files import StoredFile, item_facts
 from lookalike.search.where import Value
 
 _WIDEN = 4
@@ -19,24 +20,56 @@ class Match:
     """An image of the index that is similar to a query.
 
     Attributes:
-        id: of the image; stays the same when files are moved, and is never given to another.
-        path, root, label, values: of the first of its files (that matches the filter).
+        files: that hold it, identical in content (those that match the filter); the first one is shown.
         similarity: cosine, in [-1, 1].
-        copies: paths of its other files.
+        same_class: whether the similarity reaches the threshold; None without one.
     """
 
-    id: int
-    path: str
-    root: Path
-    label: str
+    files: tuple[StoredFile, ...]
     similarity: float
-    values: Mapping[str, Value | None] = field(default_factory=dict)
-    copies: tuple[str, ...] = ()
+    same_class: bool | None = None
+
+    @property
+    def id(self) -> int:
+        """Of the image; stays the same when files are moved, and is never given to another."""
+        return self.files[0].item
+
+    @property
+    def path(self) -> str:
+        """Below its root folder."""
+        return self.files[0].file.path
+
+    @property
+    def label(self) -> str:
+        """Of the first file."""
+        return self.files[0].file.label
+
+    @property
+    def values(self) -> Mapping[str, Value | None]:
+        """The columns of the user's table."""
+        return self.files[0].file.values
+
+    @property
+    def copies(self) -> tuple[str, ...]:
+        """Paths of the other files."""
+        return tuple(other.file.path for other in self.files[1:])
 
     @property
     def file(self) -> Path:
         """Where the image lay when it was indexed."""
-        return self.root / box_of(self.path)[0]
+        return self.files[0].location
+
+    @property
+    def missing(self) -> bool:
+        """Whether the file is not there any more."""
+        return not self.file.exists()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return item_facts(self.files) | {
+            "similarity": round(self.similarity, 6),
+            "same_class": self.same_class,
+        }
 
 
 @dataclass(frozen=True)
@@ -83,7 +116,7 @@ def find_matches(
         if exhausted or all(complete or len(line) == selection.k for line, complete in lines):
             break
         wanted *= _WIDEN
-    return tuple(tuple(_match(files[item], value) for item, value in line) for line, _ in lines)
+    return tuple(tuple(Match(tuple(files[item]), value) for item, value in line) for line, _ in lines)
 
 
 def _shown(
@@ -118,16 +151,3 @@ def _first_of_each_group(
             if len(kept) == k:
                 break
     return [pairs[number] for number in kept]
-
-
-def _match(files: Sequence[StoredFile], similarity: float) -> Match:
-    first, *others = files
-    return Match(
-        first.item,
-        first.file.path,
-        first.root,
-        first.file.label,
-        similarity,
-        first.file.values,
-        tuple(other.file.path for other in others),
-    )

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lookalike.utils.console import one_line
+from lookalike.utils.io import escape_surrogates
 
 _NAMED = 10
 
@@ -47,12 +48,11 @@ class IndexReport:
         }
         always = ("added", "unchanged")
         found = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name in always)
-        lines = [f"{self.folder}: {self.images} images ({found})", *self.notes]
+        images = f"{self.images} image{'' if self.images == 1 else 's'}"
+        lines = [f"{self.folder}: {images} ({found})", *self.notes]
         lines += [f"broken: {reason}" for reason in list(self.bad.values())[:_NAMED]]
         if len(self.bad) > _NAMED:
             lines.append(f"... and {len(self.bad) - _NAMED} more")
         if self.missing:
             lines.append(f"{self.missing} files are not there now; their entries stay (--prune removes them)")
-        return (
-            "\n".join(map(one_line, lines)).encode("utf-8", "replace").decode("utf-8")
-        )  # names need not be UTF-8
+        return escape_surrogates("\n".join(map(one_line, lines)))

@@ -8,6 +8,7 @@ few seconds, so an interrupted run continues where it was. Memory does not grow 
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from torch import Tensor
@@ -94,18 +95,25 @@ class Update:
 
     def prune(self) -> None:
         """Removes entries below the table's folder whose files are gone or not listed."""
-        index, prefix = self._index, self._placement.prefix
-        listed = {self._path(row) for row in range(len(self._table))}
-        root = index.catalog.roots()[self._placement.root]
-        gone = [
-            path
-            for path in index.catalog.paths(self._placement.root)
-            if path.startswith(prefix) and (path not in listed or not (root / box_of(path)[0]).exists())
-        ]
-        with index.catalog.transaction():
-            index.catalog.delete_files(self._placement.root, gone)
+        catalog, root = self._index.catalog, self._placement.root
+        gone = [path for path, listed, file in self._entries() if not listed or not file.exists()]
+        with catalog.transaction():
+            catalog.delete_files(root, gone)
         self.report.removed += len(gone)
         self.report.missing = 0
+
+    def count_missing(self) -> None:
+        """Counts entries below the table's folder whose files are gone; `run` counted those that the table lists."""
+        self.report.missing += sum(not listed and not file.exists() for _, listed, file in self._entries())
+
+    def _entries(self) -> Iterator[tuple[str, bool, Path]]:
+        """Paths of the index below the table's folder, whether the table lists them, and their files."""
+        catalog, at = self._index.catalog, self._placement
+        root = catalog.roots()[at.root]
+        listed = {self._path(row) for row in range(len(self._table))}
+        for path in catalog.paths(at.root):
+            if path.startswith(at.prefix):
+                yield path, path in listed, root / box_of(path)[0]
 
     def _path(self, row: int) -> str:
         """Of an image, as the catalog has it."""

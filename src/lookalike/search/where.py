@@ -33,6 +33,8 @@ _TOKEN = re.compile(
 )
 _COMPARE = {"=": "=", "==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _DEEPEST = 50
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+_MOST = 2**63
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,16 @@ class _Token:
 
     def is_word(self, word: str) -> bool:
         return not self.quoted and self.text.casefold() == word
+
+
+def parse_number(text: str) -> int | float | None:
+    """The number that a text is, whole ones without loss as far as SQLite's 64 bits go; None for other texts."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    number = float(text)
+    if not (number.is_integer() and abs(number) < _MOST):
+        return number
+    return int(text) if text.lstrip("+-").isdecimal() else int(number)
 
 
 def parse_where(text: str, columns: Mapping[str, Column]) -> Where:
@@ -147,14 +159,10 @@ class _Parser:
             raise self._refusal("expected a value")
         if column.kind == "text":
             return token.text
-        try:
-            return int(token.text)
-        except ValueError:
-            pass
-        try:
-            return float(token.text)
-        except ValueError:
-            raise ArgumentError(f"column '{name}' holds numbers; '{token.text}' is none") from None
+        number = parse_number(token.text)
+        if number is None:
+            raise ArgumentError(f"column '{name}' holds numbers; '{token.text}' is none")
+        return number
 
     def _next(self, expected: str) -> _Token:
         if self._at == len(self._tokens):

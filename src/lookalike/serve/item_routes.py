@@ -8,8 +8,7 @@ from fastapi.responses import Response
 from lookalike.data.image_bytes import to_jpeg
 from lookalike.data.image_io import open_image
 from lookalike.errors import DataError
-from lookalike.search.files import StoredFile, box_of
-from lookalike.search.image_search import readable
+from lookalike.search.files import StoredFile, box_of, item_facts
 from lookalike.search.index import ImageIndex
 from lookalike.serve.parameters import After, Count, Id, Side, Where
 from lookalike.serve.problems import ProblemError, declared
@@ -32,7 +31,7 @@ def add_items(app: FastAPI, store: Store) -> None:
     @app.get("/api/items/{id}", responses=declared(404))
     async def item(id: Id) -> ItemAnswer:
         """One image of the index."""
-        return _item(await asyncio.to_thread(lambda: files_of(store.current(), id)))
+        return ItemAnswer(**item_facts(await asyncio.to_thread(lambda: files_of(store.current(), id))))
 
     @app.get(
         "/api/items/{id}/image",
@@ -63,19 +62,7 @@ def _items(index: ImageIndex, where: str | None, after: int, count: int) -> Item
         ids = index.catalog.page(condition, after, count)
         stored = index.catalog.files_of(ids, condition)
     following = ids[-1] if len(ids) == count else None
-    return ItemsAnswer(items=[_item(stored[item]) for item in ids], next_after=following)
-
-
-def _item(stored: list[StoredFile]) -> ItemAnswer:
-    first, *others = stored
-    return ItemAnswer(
-        id=first.item,
-        path=readable(first.file.path),
-        label=first.file.label,
-        copies=[readable(other.file.path) for other in others],
-        columns=dict(first.file.values),
-        missing=not (first.root / box_of(first.file.path)[0]).exists(),
-    )
+    return ItemsAnswer(items=[ItemAnswer(**item_facts(stored[item])) for item in ids], next_after=following)
 
 
 def _jpeg(stored: list[StoredFile], side: int) -> bytes:

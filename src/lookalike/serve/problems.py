@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from lookalike.errors import LookalikeError, first_line
+from lookalike.errors import FileError, LookalikeError, first_line
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -44,7 +44,7 @@ def declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
         status: {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {"schema": schema}}}
-        for status in sorted({*statuses, 400, 401, 403, 422})
+        for status in sorted({*statuses, 400, 401, 403, 422, 503})
     }
 
 
@@ -67,3 +67,7 @@ def add_handlers(app: FastAPI) -> None:
     @app.exception_handler(LookalikeError)
     async def _refused(_: Request, error: LookalikeError) -> JSONResponse:
         return problem(422, first_line(error))
+
+    @app.exception_handler(FileError)
+    async def _unavailable(_: Request, error: FileError) -> JSONResponse:
+        return problem(503, first_line(error))  # the index, its engine or its disk, not the request

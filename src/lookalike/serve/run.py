@@ -9,6 +9,7 @@ import uvicorn
 
 from lookalike.errors import ArgumentError
 from lookalike.serve.app import create_app
+from lookalike.serve.patience import Patient
 from lookalike.serve.settings import ServeSettings
 from lookalike.serve.store import Store
 
@@ -28,17 +29,24 @@ def serve(index: str | Path, settings: ServeSettings, *, device: str = "auto") -
         try:
             print(address(settings, listener.getsockname()[1]), flush=True)
             print("stop with Ctrl-C", file=sys.stderr)
-            config = uvicorn.Config(
-                create_app(store, settings),
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=10,
-            )
-            uvicorn.Server(config).run(sockets=[listener])
+            uvicorn.Server(server_config(store, settings)).run(sockets=[listener])
         finally:
             store.close()
+
+
+def server_config(store: Store, settings: ServeSettings) -> uvicorn.Config:
+    """What uvicorn runs: plain HTTP, nothing logged, no more connections than files can be open for them."""
+    return uvicorn.Config(
+        create_app(store, settings),
+        http=Patient,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=10,
+        limit_concurrency=settings.max_connections,
+    )
 
 
 def listen(settings: ServeSettings) -> socket.socket:

@@ -69,12 +69,12 @@ def add_search(app: FastAPI, store: Store, settings: ServeSettings) -> None:
                 )
             return await asyncio.to_thread(_search, store, vector, item, page)
 
-    @app.post("/api/search", responses=declared(404, 408, 413, 415, 503), openapi_extra=UPLOAD)
+    @app.post("/api/search", responses=declared(404, 408, 413, 415), openapi_extra=UPLOAD)
     async def search(request: Request, page: Asked, id: OptionalQueryId = None) -> SearchAnswer:
         """The images most similar to an uploaded image (the body, or a form's first file) or to image `id`."""
         return await answer(request, id, page)
 
-    @app.get("/api/search", responses=declared(404, 503))
+    @app.get("/api/search", responses=declared(404))
     async def search_by_id(request: Request, page: Asked, id: QueryId) -> SearchAnswer:
         """The images most similar to image `id` of the index."""
         return await answer(request, id, page)

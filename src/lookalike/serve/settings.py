@@ -20,6 +20,7 @@ class ServeSettings:
         read_seconds, decode_seconds: that an upload may take to arrive, and to be decoded.
         decoders: images decoded at a time.
         max_waiting: searches under way at a time; more are refused with 503.
+        max_connections: open at a time; more are refused with 503.
         batch_images, batch_seconds: concurrent searches share a run of the network, of at most so many
             images, waiting at most so long for each other.
     """
@@ -34,6 +35,7 @@ class ServeSettings:
     decode_seconds: float = 10.0
     decoders: int = 2
     max_waiting: int = 64
+    max_connections: int = 500
     batch_images: int = 16
     batch_seconds: float = 0.005
 

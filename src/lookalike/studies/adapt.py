@@ -13,7 +13,8 @@ Any of these makes the result not comparable with the paper.
 from dataclasses import dataclass
 from typing import Any
 
-from lookalike.config.experiment import MODE_DEFAULTS, Experiment
+from lookalike.config.defaults import MODE_DEFAULTS
+from lookalike.config.experiment import Experiment
 from lookalike.config.schema import BatchSettings, DataSettings, LossSettings, ModelSettings, TrainSettings
 from lookalike.data.dataset import LabeledImages
 from lookalike.errors import ArgumentError

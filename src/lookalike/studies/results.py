@@ -18,7 +18,8 @@ from typing import Any
 
 from filelock import FileLock
 
-from lookalike.config.experiment import MODE_DEFAULTS, Experiment
+from lookalike.config.defaults import MODE_DEFAULTS
+from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
 from lookalike.errors import FileError
 from lookalike.utils.io import to_json

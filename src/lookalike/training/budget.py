@@ -82,12 +82,13 @@ class Plan:
         return sum(self.seconds.values()) / 60
 
 
-def ladder(mode: Mode, *, backbone_size: int, short_side: int, patch: int = 1) -> list[Rung]:
+def ladder(mode: Mode, *, epochs: int, backbone_size: int, short_side: int, patch: int = 1) -> list[Rung]:
     """The rungs of a mode from quick to good: first larger images, then more epochs.
 
     A network does best near the size that it was trained at, and enlarging images more than twice gains nothing.
 
     Args:
+        epochs: of a run without a budget.
         patch: sizes are multiples of it, and of 32 where it divides 32.
     """
     most = largest_size(backbone_size=backbone_size, short_side=short_side, patch=patch)
@@ -95,18 +96,16 @@ def ladder(mode: Mode, *, backbone_size: int, short_side: int, patch: int = 1) -
     untrained = [Rung("frozen", size, 0) for size in sizes]
     if mode == "frozen":
         return untrained
-    few, usual, many = EPOCHS[mode]
+    few, usual, *many = (round(share * epochs) for share in EPOCHS[mode])
     trained = [Rung(mode, size, few) for size in sizes[:-1]]
     trained += [Rung(mode, size, usual) for size in sizes[-2:]]
-    trained += [Rung(mode, sizes[-1], epochs) for epochs in many]
+    trained += [Rung(mode, sizes[-1], more) for more in many]
     return untrained + list(dict.fromkeys(trained))
 
 
-EPOCHS: dict[Mode, tuple[int, int, tuple[int, ...]]] = {
-    "partial": (4, 4, (6, 8, 12, 16)),
-    "finetune": (4, 8, (12, 20)),
-}
-"""Epochs of small images, of large ones, and of the last rungs; fewer than four leave the loss far from its end."""
+EPOCHS: dict[Mode, tuple[float, ...]] = {"partial": (1, 1, 1.5, 2, 3, 4), "finetune": (0.2, 0.4, 0.6, 1)}
+"""Shares of the usual epochs: for small images, for large ones, and for the last rungs; less than four epochs leave
+the loss far from its end."""
 
 
 def largest_size(*, backbone_size: int, short_side: int, patch: int = 1) -> int:
@@ -151,10 +150,7 @@ def plan_run(rungs: Sequence[Rung], costs: Costs, counts: Counts, *, minutes: fl
 
 def plan_lines(plan: Plan, doubled: Plan, *, minutes: float) -> str:
     """The plan for people: settings, minutes of each phase, and what twice the time would change."""
-    phases = ", ".join(f"{phase} {seconds / 60:.1f}" for phase, seconds in plan.seconds.items())
-    lines = [
-        f"plan for {minutes:g} minutes: {_settings(plan.rung)}; about {plan.minutes:.1f} minutes ({phases})"
-    ]
+    lines = [f"plan for {minutes:g} minutes: {_settings(plan.rung)}; {duration(plan)}"]
     if plan.minutes > minutes:
         lines.append(
             f"even the quickest settings take about {plan.minutes:.1f} minutes here; give more, or fewer images"
@@ -164,6 +160,12 @@ def plan_lines(plan: Plan, doubled: Plan, *, minutes: float) -> str:
     else:
         lines.append(f"twice the time: {_settings(doubled.rung)}; about {doubled.minutes:.1f} minutes")
     return "\n".join(lines)
+
+
+def duration(plan: Plan) -> str:
+    """The estimated minutes in all and of each phase."""
+    phases = ", ".join(f"{phase} {seconds / 60:.1f}" for phase, seconds in plan.seconds.items())
+    return f"about {plan.minutes:.1f} minutes ({phases})"
 
 
 def _settings(rung: Rung) -> str:

@@ -33,7 +33,7 @@ from lookalike.training.data_facts import check_same_data, data_facts, save_imag
 from lookalike.training.evaluate_run import score
 from lookalike.training.final_test import embed_test_images
 from lookalike.training.inputs import build_cache
-from lookalike.training.planning import plan_experiment
+from lookalike.training.planning import estimate_run, plan_experiment
 from lookalike.training.run_dir import RunDir
 from lookalike.training.selection import refit, select
 from lookalike.training.setup import build_network, launch, resolve_experiment, save_best_model
@@ -156,6 +156,8 @@ def fit(
             progress.say(describe_start(start_from, split, before, seen))
         if copies:
             progress.say(describe_copies(copies))
+        if not resume and minutes is None and (expected := estimate_run(context)):
+            progress.say(expected)
         return _run(context, network, copies, seen, score_test=score_test)
 
 
@@ -185,7 +187,6 @@ def _run(
     with context.clock.phase("evaluation"):
         before, after = (score(context.split.test, matrix, processes=context.processes) for matrix in vectors)
     result |= {"test": after.to_dict(), "test_start": before.to_dict(), "seconds": context.clock.seconds()}
-    result["in_words"] = describe_result(context, result)
     if context.is_main_process:
         after.save(context.run_dir.path / "test_queries")
     if copies:
@@ -197,6 +198,7 @@ def _run(
         result |= {
             "test_trained_on": {"classes": seen.classes, "images": len(paths), "test_without": without}
         }
+    result["in_words"] = describe_result(context, result)
     _save(context, network, result)
     return FitResult(result, context.split.test, *vectors)
 

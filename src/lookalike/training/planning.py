@@ -1,18 +1,40 @@
-"""Settings for a number of minutes: measures this machine, plans, and writes the plan into the experiment."""
+"""How long a run takes on this machine, and settings for a number of minutes, both from a measurement of seconds."""
 
 from dataclasses import replace
 
 import torch
 
+from lookalike.config.defaults import default_epochs
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import Mode
 from lookalike.data.splits import Split
 from lookalike.models.backbones import describe
-from lookalike.training.budget import Counts, Rung, ladder, plan_lines, plan_run
+from lookalike.training.budget import Counts, Plan, Rung, duration, estimate, ladder, plan_lines, plan_run
+from lookalike.training.context import RunContext
 from lookalike.training.costs import measure_costs
 from lookalike.training.setup import median_short_side
 from lookalike.utils.progress import Progress
 from lookalike.utils.validation import check_positive
+
+WORTH_ESTIMATING = 1_000
+"""Runs of fewer images are short, and not measured first."""
+
+
+def estimate_run(context: RunContext) -> str:
+    """How long the run will take on this machine, in words; empty for few images and for several processes."""
+    split, experiment = context.split, context.experiment
+    size, epochs = experiment.data.image_size, experiment.train.epochs
+    counts = Counts(len(split.train), len(split.validation), len(split.test))
+    if counts.train < WORTH_ESTIMATING or context.processes.size > 1 or size is None or epochs is None:
+        return ""
+    patch = describe(experiment.model.backbone).patch
+    with torch.random.fork_rng():
+        costs = measure_costs(
+            experiment, context.mode, split.train, (_half(size, patch), size), context.fabric.device
+        )
+    rung = Rung(context.mode, size, epochs)
+    plan = Plan(rung, estimate(rung, costs, counts, views=_views(experiment)))
+    return f"{duration(plan)} on this machine; --minutes N plans for another time"
 
 
 def plan_experiment(
@@ -31,6 +53,7 @@ def plan_experiment(
     rungs = allowed(
         ladder(
             mode,
+            epochs=default_epochs(mode, images=len(split.train), batch=experiment.batch.size),
             backbone_size=facts.preprocessing.size,
             short_side=median_short_side(table),
             patch=facts.patch,
@@ -42,7 +65,7 @@ def plan_experiment(
         experiment, mode, table, (_half(largest, facts.patch), largest), torch.device(accelerator)
     )
     counts = Counts(len(split.train), len(split.validation), len(split.test))
-    views = experiment.model.views or (2 if experiment.data.flip else 1)
+    views = _views(experiment)
     plan, doubled = (plan_run(rungs, costs, counts, minutes=by * minutes, views=views) for by in (1, 2))
     progress.say(plan_lines(plan, doubled, minutes=minutes))
     rung = plan.rung
@@ -68,3 +91,8 @@ def allowed(rungs: list[Rung], experiment: Experiment) -> list[Rung]:
 def _half(size: int, patch: int) -> int:
     """About half of a side, in whole patches, to measure how costs grow with the size."""
     return max(patch, round(size / 2 / patch) * patch) if size > patch else 2 * patch
+
+
+def _views(experiment: Experiment) -> int:
+    """How many views an embedding may average."""
+    return experiment.model.views or (2 if experiment.data.flip else 1)

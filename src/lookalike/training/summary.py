@@ -63,7 +63,7 @@ def describe_result(context: RunContext, result: dict[str, Any]) -> list[str]:
     """What the result of a tested run means, and what to do next, in sentences."""
     chosen, split = result["selected"], context.split
     facts = describe(context.experiment.model.backbone)
-    return in_words(
+    good, *rest = in_words(
         RunFacts(
             recall_at_1=result["test"]["recall_at_1"],
             start_recall_at_1=result["test_start"]["recall_at_1"],
@@ -79,6 +79,26 @@ def describe_result(context: RunContext, result: dict[str, Any]) -> list[str]:
             ),
         )
     )
+    return [good, *without_known_images(result), *rest]
+
+
+KNOWN = {
+    "test_copies": "are copies of training or validation images",
+    "test_trained_on": "were trained on by the run that this one started from",
+}
+
+
+def without_known_images(result: dict[str, Any]) -> list[str]:
+    """What the score is without test images that were not new."""
+    sentences = []
+    for key, why in KNOWN.items():
+        if found := result.get(key):
+            without = found["test_without"]
+            score = (
+                f"it is {100 * without['recall_at_1']:.0f} of 100" if without else "nothing can be measured"
+            )
+            sentences.append(f"{found['images']:,} test images {why}: without them {score}.")
+    return sentences
 
 
 def describe_plan(context: RunContext) -> str:

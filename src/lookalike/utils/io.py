@@ -24,6 +24,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     Whatever happens in between, `path` holds either what it held before or all of the new content. The file's
     mode follows the umask, whichever library wrote it. What a killed writer of `path` left is removed.
     """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(path)
     temporary = temporary_name(path)
@@ -33,6 +35,10 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         write(temporary)
         temporary.chmod(mode)
         os.replace(temporary, path)
+    except OSError as error:
+        if error.filename == str(temporary):
+            error.filename = str(path)  # the name that a person gave
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -143,6 +149,7 @@ def explain_os_error(error: OSError) -> str:
         "EMFILE": "raise the limit on open files (ulimit -n) or set data.workers=0",
         "ENFILE": "raise the limit on open files or set data.workers=0",
         "ENOENT": "check that it exists",
+        "EISDIR": "name a file",
     }.get(_code(error), "")
     parts = [f"{error.strerror or error}{where}", remedy]
     if isinstance(error.filename, str) and inside_cache(Path(error.filename)):

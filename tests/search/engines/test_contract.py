@@ -38,8 +38,8 @@ def opened(request, tmp_path):
     name = f"t{tmp_path.name.replace('-', '_')}"
     engines = []
 
-    def call(writable=True):
-        location = EngineLocation(tmp_path / "vectors", DIM, name, uri, writable)
+    def call(writable=True, dim=DIM):
+        location = EngineLocation(tmp_path / "vectors", dim, name, uri, writable)
         engines.append(EVERY[request.param](location))
         return engines[-1]
 
@@ -110,14 +110,60 @@ def test_a_filter_gives_exactly_min_k_matches(opened):
     assert share > 0.7
 
 
-def test_similarities_never_leave_minus_one_to_one(opened):
-    vectors = unit(40)
-    engine = opened()
+@pytest.mark.parametrize("dim", [DIM, 2500, 4500])
+def test_similarities_never_leave_minus_one_to_one_in_any_width(opened, dim):
+    vectors = unit(40, dim)
+    engine = opened(dim=dim)
     engine.add(np.arange(40), vectors)
     engine.save()
     found = engine.search(np.concatenate([vectors, -vectors]), 40)
     assert found.similarities.max() <= 1
     assert found.similarities.min() >= -1
+    assert found.ids[:40, 0].tolist() == list(range(40))
+
+
+def test_ids_may_be_large_and_filters_may_repeat_them(opened):
+    vectors, ids = unit(3), np.array([1, 2**40, 2**62])
+    engine = opened()
+    engine.add(ids, vectors)
+    assert engine.search(vectors, 10**9).ids[:, 0].tolist() == ids.tolist()
+    assert engine.search(vectors[:1], 5, allowed=np.array([2**62, 1, 1])).ids.tolist() == [[1, 2**62]]
+    assert engine.vectors(ids[[1, 1]]).shape == (2, DIM)
+
+
+def test_equal_vectors_are_each_found_once(opened):
+    engine = opened()
+    engine.add(np.arange(60), np.repeat(unit(2), 30, axis=0))
+    engine.save()
+    found = engine.search(unit(2), 25).ids
+    for number, line in enumerate(found.tolist()):
+        assert len(set(line)) == 25
+        assert {i // 30 for i in line} == {number}
+
+
+def test_queries_may_be_read_only_of_another_type_or_none(opened):
+    engine, vectors = opened(), unit(30)
+    engine.add(np.arange(30), vectors)
+    engine.save()
+    frozen = vectors[:2].copy()
+    frozen.flags.writeable = False
+    for queries in (frozen, np.asfortranarray(vectors[:2]), vectors[:2].astype(np.float64)):
+        assert engine.search(queries, 1).ids.tolist() == [[0], [1]]
+    assert len(engine.search(vectors[:0], 1).ids) == 0
+
+
+def test_an_engine_may_be_emptied_and_filled_again(opened):
+    engine, vectors = opened(), unit(30)
+    engine.add(np.arange(30), vectors)
+    engine.save()
+    engine.delete(np.arange(30))
+    engine.delete(np.array([], np.int64))
+    engine.add(np.array([], np.int64), vectors[:0])
+    assert (engine.count(), engine.ids().tolist()) == (0, [])
+    assert engine.search(vectors[:2], 5).ids.shape == (2, 0)
+    engine.add(np.arange(30, 60), vectors)
+    engine.save()
+    assert opened(writable=False).search(vectors[:1], 1).ids.tolist() == [[30]]
 
 
 def test_vectors_come_back_as_they_were_given(opened):
@@ -168,10 +214,18 @@ def test_faiss_finds_nearly_all_of_a_larger_set(tmp_path, settings):
     assert len(list(tmp_path.glob("*.faiss"))) == 1
 
 
-def test_a_password_is_not_stored(tmp_path):
-    pytest.importorskip("psycopg", reason="pip install 'lookalike[pgvector]' is absent")
-    with pytest.raises(ArgumentError, match="PGPASSWORD"):
-        ENGINES["pgvector"].open(EngineLocation(tmp_path, DIM, uri="postgresql://me:secret@host/db"))
+@pytest.mark.parametrize(
+    ("engine", "uri"),
+    [
+        ("pgvector", "postgresql://me:secret@host/db"),
+        ("pgvector", "postgresql://me@host/db?password=secret"),
+        ("milvus", "http://me:secret@host:19530"),
+    ],
+)
+def test_a_password_is_not_stored(tmp_path, engine, uri):
+    pytest.importorskip(ENGINES[engine].package, reason=f"pip install 'lookalike[{engine}]' is absent")
+    with pytest.raises(ArgumentError, match=r"PGPASSWORD|MILVUS_TOKEN"):
+        ENGINES[engine].open(EngineLocation(tmp_path, DIM, uri=uri))
 
 
 def test_a_server_that_is_not_there_is_reported(tmp_path):

@@ -60,7 +60,18 @@ def test_files_of_an_unfinished_compaction_are_ignored_and_removed(file, tmp_pat
     assert not (tmp_path / "vectors-1.f32").exists()
 
 
-def test_lost_vectors_are_reported(file, tmp_path):
-    (tmp_path / "vectors-0.f32").write_bytes(rows(3).tobytes())
-    with pytest.raises(FileError, match="3 vectors for 10 ids"):
-        VectorFile(tmp_path, DIM, writable=False)
+@pytest.mark.parametrize("writable", [False, True])
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda f: (f / "vectors-0.f32").write_bytes(rows(3).tobytes()), "3 vectors for 10 ids"),
+        (lambda f: (f / "generation").write_text("x"), "'.*generation' is damaged"),
+        (lambda f: (f / "generation").write_text("7"), "is missing|cannot be opened"),
+    ],
+)
+def test_damage_is_reported_and_nothing_is_cut_or_removed(file, tmp_path, writable, damage, words):
+    damage(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(FileError, match=words):
+        VectorFile(tmp_path, DIM, writable=writable)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

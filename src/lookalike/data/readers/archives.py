@@ -83,6 +83,7 @@ class _Budget:
 def _extract(archive: Path, target: Path, budget: _Budget, *, depth: int) -> list[str]:
     """Unpacks an archive and those in it; returns notes on what a person should know."""
     made: set[Path] = set()
+    files: set[Path] = set()
     notes: list[str] = []
     inner: list[Path] = []
     try:
@@ -93,6 +94,9 @@ def _extract(archive: Path, target: Path, budget: _Budget, *, depth: int) -> lis
                     continue
                 if is_archive(file):
                     inner.append(file)
+                if file in files:
+                    notes.append(f"{archive.name}: the name {name} appears twice; the last of them counts")
+                files.add(file)
                 if file.parent not in made:
                     file.parent.mkdir(parents=True, exist_ok=True)
                     made.add(file.parent)
@@ -114,9 +118,8 @@ def _extract(archive: Path, target: Path, budget: _Budget, *, depth: int) -> lis
     ) as error:
         if isinstance(error, FileError):
             raise
-        raise FileError(
-            f"{archive}: damaged, encrypted or not an archive ({first_line(error)}); fetch it again"
-        ) from error
+        why = first_line(error).rstrip(":")
+        raise FileError(f"{archive}: damaged or not an archive ({why}); fetch it again") from error
     except FileError:
         raise
     except OSError as error:
@@ -155,28 +158,39 @@ def _stem(archive: Path) -> str:
 
 @contextlib.contextmanager
 def _members(archive: Path, notes: list[str]) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
-    """Names and contents of the regular files in an archive; links and devices are left out.
+    """Names and contents of the files in an archive; links are followed to other members, devices are left out.
 
     Args:
-        notes: where a note on the names is added, if there is one.
+        notes: where notes on names and on what was left out are added.
     """
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as bundle:
             files = [info for info in bundle.infolist() if not info.is_dir()]
+            if any(info.flag_bits & 1 for info in files):
+                raise FileError(f"{archive}: is encrypted; unpack it with its password and give the folder")
             name_of, note = name_decoder(files)
             notes += [note] if note else []
             yield ((name_of(info), bundle.open(info)) for info in files)
     else:
         with tarfile.open(archive) as tar:
-            yield _tar_members(tar)
+            yield _tar_members(tar, archive, notes)
 
 
-def _tar_members(tar: tarfile.TarFile) -> Iterator[tuple[str, IO[bytes]]]:
+def _tar_members(tar: tarfile.TarFile, archive: Path, notes: list[str]) -> Iterator[tuple[str, IO[bytes]]]:
     """As above. `tarfile` takes a damaged header for the end; what follows the true one is zeros, and is read so that
     the checksum of a compressed file is compared."""
+    left_out = []
     for info in tar:
-        if info.isreg() and (stream := tar.extractfile(info)) is not None:
+        try:
+            stream = tar.extractfile(info)
+        except KeyError:  # a link to something outside
+            stream = None
+        if stream is not None:
             yield info.name, stream
+        elif not info.isdir():
+            left_out.append(info.name)
+    if left_out:
+        notes.append(f"{archive.name}: {len(left_out):,} links and devices are left out, first {left_out[0]}")
     rest = tar.fileobj
     assert rest is not None
     rest.seek(tar.offset)

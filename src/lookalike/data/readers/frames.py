@@ -61,8 +61,8 @@ class Frame:
 
 
 def is_table(path: Path) -> bool:
-    """By the suffix."""
-    return path.suffix.lower() in SUFFIXES
+    """By the suffix; a folder of such a name is none."""
+    return path.suffix.lower() in SUFFIXES and not path.is_dir()
 
 
 def read_frame(path: Path) -> Frame:
@@ -230,6 +230,12 @@ def _read_parquet(path: Path) -> Frame:
     return Frame(path, columns, list(range(1, frame.height + 1)), tuple(nested))
 
 
+def check_suffix(path: Path) -> None:
+    """Refuses a name under which a table that is written would not be read."""
+    if not is_table(path):
+        raise FileError(f"{path}: tables are written as {', '.join(SUFFIXES)}; give it one of these endings")
+
+
 def write_frame(columns: dict[str, list[str]], path: Path) -> None:
     """Writes columns of text, whole or not at all; `read_frame` reads them back. The suffix chooses the format.
 
@@ -238,6 +244,7 @@ def write_frame(columns: dict[str, list[str]], path: Path) -> None:
         FileError: the file cannot be written.
     """
     suffix = path.suffix.lower()
+    check_suffix(path)
     write = _write_parquet if suffix == ".parquet" else _write_text
     try:
         write_atomically(path, lambda temporary: write(columns, temporary, suffix))

@@ -84,6 +84,11 @@ def _notes_on_other_tables(place: Path, folder: Path) -> list[str]:
 def read_only_folders(folder: Path, options: ReadOptions) -> LabeledImages:
     """Class folders, whatever tables lie among them."""
     table = read_class_folders(folder, labeled=options.labeled)
+    ignored = [name for name in table.class_names if name in options.ignore_labels]
+    if ignored:
+        kept = [i for i, name in enumerate(table.class_names) if name not in ignored]
+        note = f"{folder.name}: the classes {', '.join(ignored)} are left out"
+        table = replace(table.of_classes(kept), notes=(*table.notes, note))
     return with_split_file(replace(table, notes=(*table.notes, *notes_on_labels(table.class_names))))
 
 

@@ -90,8 +90,9 @@ def search_rows(
     similarities = np.empty((len(queries_QD), k), np.float32)
     for start in range(0, len(queries_QD) if k else 0, _QUERY_BLOCK):
         stop = start + _QUERY_BLOCK
-        queries = torch.from_numpy(np.ascontiguousarray(queries_QD[start:stop], np.float32))
+        queries = torch.from_numpy(np.array(queries_QD[start:stop], np.float32))
         values, at = _top_rows(file.matrix(), queries, k + _SPARE, rows, block)
+        file.check_numbers(values.numpy())
         cosines = values.numpy().clip(-1, 1)
         order = np.lexsort((at.numpy(), -cosines), axis=1)[:, :k]
         found[start:stop] = np.take_along_axis(at.numpy(), order, axis=1)

@@ -93,7 +93,7 @@ class FaissEngine:
         few = usable <= max(4 * k, self._settings.exact_share * len(self._file))
         if self._structure is None or few or not len(queries_QD):
             return search_file(self._file, queries_QD, k, rows)
-        queries = np.ascontiguousarray(queries_QD, dtype=np.float32)
+        queries = np.array(queries_QD, dtype=np.float32)
         tail = np.arange(self._covered, len(self._file)) if rows is None else rows[rows >= self._covered]
         candidates = np.concatenate(
             [self._candidates(queries, k, rows), self._best(queries, k, tail)], axis=1
@@ -201,6 +201,7 @@ class FaissEngine:
                 short.append(number)
                 continue
             values = (matrix[torch.from_numpy(own)] @ torch.from_numpy(queries[number])).numpy().clip(-1, 1)
+            self._file.check_numbers(values)
             order = np.argsort(-values, kind="stable")[:k]
             ids[number], similarities[number] = self._file.row_ids[own[order]], values[order]
         if short:

@@ -6,9 +6,11 @@ server chooses; answers wait for all writes before them (consistency level Stron
 """
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -29,6 +31,11 @@ class MilvusEngine:
         self._milvus = optional_import("pymilvus", "milvus")
         if not location.uri:
             raise ArgumentError("the engine milvus needs --uri ./file.db or --uri http://host:19530")
+        if "://" in location.uri and urlsplit(location.uri).password:
+            raise ArgumentError("leave the password out of --uri, which the index stores; set MILVUS_TOKEN")
+        logging.getLogger("pymilvus").setLevel(
+            logging.CRITICAL
+        )  # its errors are raised, with a traceback logged
         self._dim = location.dim
         self._name = location.name
         self._uri = location.uri
@@ -156,4 +163,4 @@ class MilvusEngine:
         try:
             yield
         except self._milvus.MilvusException as error:
-            raise FileError(f"Milvus, collection {self._name}: {first_line(error)}") from error
+            raise FileError(f"Milvus, collection {self._name}: {error.message}") from error

@@ -3,13 +3,12 @@
 `--uri postgresql://user@host/database`; a password is not stored in the index and comes from PGPASSWORD or
 ~/.pgpass. From 5,000 vectors on there is an HNSW index; filters are answered by iterative scans, and what
 a scan leaves short by an exact one. Vectors of more than 2,000 dimensions are stored with 16 bits, since
-pgvector indexes no longer ones otherwise; more than 4,000 are not indexed at all.
+pgvector indexes no longer ones otherwise; more than 4,000 are not indexed, and compared exactly.
 """
 
 import contextlib
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -31,12 +30,16 @@ class PgvectorEngine:
         self._psycopg = optional_import("psycopg", "pgvector")
         if location.uri is None or not location.uri.startswith(("postgresql://", "postgres://")):
             raise ArgumentError(f"the engine pgvector needs --uri postgresql://..., not '{location.uri}'")
-        if urlsplit(location.uri).password:
+        try:
+            given = self._psycopg.conninfo.conninfo_to_dict(location.uri)
+        except self._psycopg.Error as error:
+            raise ArgumentError(f"--uri cannot be parsed: {first_line(error)}") from error
+        if given.get("password"):
             raise ArgumentError(
                 "leave the password out of --uri, which the index stores; set PGPASSWORD or ~/.pgpass"
             )
         self._dim = location.dim
-        self._type = "vector" if location.dim <= FULL_DIMS else "halfvec"
+        self._type = "halfvec" if FULL_DIMS < location.dim <= HALF_DIMS else "vector"
         self._table = location.name
         try:
             self._db: Any = self._psycopg.connect(location.uri, autocommit=True)
@@ -115,7 +118,8 @@ class PgvectorEngine:
                 f"CREATE TABLE IF NOT EXISTS {self._table} "
                 f"(id bigint PRIMARY KEY, embedding {self._type}({self._dim}) NOT NULL)"
             )
-            self._db.execute(f"ALTER TABLE {self._table} ALTER COLUMN embedding SET STORAGE PLAIN")
+            if self._dim <= HALF_DIMS:  # longer ones do not fit into a page
+                self._db.execute(f"ALTER TABLE {self._table} ALTER COLUMN embedding SET STORAGE PLAIN")
 
     def _stored(self, allowed: Ints) -> int:
         sql = f"SELECT count(*) FROM {self._table} WHERE id = ANY(%s)"

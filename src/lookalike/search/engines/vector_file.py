@@ -20,6 +20,7 @@ from lookalike.utils.io import write_text
 
 DELETED = -1
 COMPACT_FROM = 0.25
+REMEDY = "put back a copy of the index, or remove its folder and build it again"
 _TRIES = 20
 _COPIED_ROWS = 65_536
 
@@ -81,6 +82,15 @@ class VectorFile:
         taken: Floats = self.matrix()[torch.from_numpy(rows)].numpy()
         return taken
 
+    def check_numbers(self, similarities: Floats) -> None:
+        """Refuses products with a vector that is not a number: it would come first, or push others out.
+
+        Raises:
+            FileError: the file is damaged.
+        """
+        if np.isnan(similarities).any():
+            raise FileError(f"'{self._file('vectors')}' is damaged; {REMEDY}")
+
     def add(self, ids_N: Ints, vectors_ND: Floats) -> None:
         """Appends rows; they are on disk when this returns."""
         _append(self._file("vectors"), np.ascontiguousarray(vectors_ND, "<f4").tobytes())
@@ -98,7 +108,7 @@ class VectorFile:
             for row in rows.tolist():
                 stream.seek(8 * row)
                 stream.write(DELETED.to_bytes(8, "little", signed=True))
-            _flush(stream.fileno())
+            os.fsync(stream.fileno())
         self.row_ids[rows] = DELETED
         self.live -= len(rows)
         if self.live < (1 - COMPACT_FROM) * len(self):
@@ -116,10 +126,10 @@ class VectorFile:
                     .astype("<f4")
                     .tobytes()
                 )
-            _flush(stream.fileno())
+            os.fsync(stream.fileno())
         with self._file("ids", new).open("wb") as stream:
             stream.write(self.row_ids[keep].astype("<i8").tobytes())
-            _flush(stream.fileno())
+            os.fsync(stream.fileno())
         write_text(self.folder / "generation", f"{new}\n")
         for kind in ("vectors", "ids"):
             self._file(kind, old).unlink(missing_ok=True)
@@ -136,10 +146,7 @@ class VectorFile:
                     ids, held = np.empty(0, np.int64), 0
                 else:
                     continue  # a writer has just switched to the next generation
-            if held < len(ids):
-                raise FileError(
-                    f"'{self._file('vectors')}' holds {held} vectors for {len(ids)} ids; build the index again"
-                )
+            self._check_held(held, len(ids))
             self.row_ids, self._matrix = ids, None
             self.live = int((ids != DELETED).sum())
             try:
@@ -147,26 +154,35 @@ class VectorFile:
             except FileNotFoundError:
                 continue
             return
-        raise FileError(f"the vectors in '{self.folder}' cannot be opened; build the index again")
+        raise FileError(f"the vectors in '{self.folder}' cannot be opened; {REMEDY}")
+
+    def _check_held(self, vectors: int, ids: int) -> None:
+        """Vectors are written before their ids, so fewer of them were not left by a writer that was killed."""
+        if vectors < ids:
+            raise FileError(f"'{self._file('vectors')}' holds {vectors} vectors for {ids} ids; {REMEDY}")
 
     def _current(self) -> int:
+        file = self.folder / "generation"
         try:
-            return int((self.folder / "generation").read_text(encoding="utf-8"))
+            return int(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return 0
+        except ValueError as error:
+            raise FileError(f"'{file}' is damaged; {REMEDY}") from error
 
     def _cut_unfinished(self) -> None:
         self.generation = self._current()
+        ids, vectors = self._file("ids"), self._file("vectors")
+        if self.generation and not (ids.exists() and vectors.exists()):
+            raise FileError(f"'{ids}' or '{vectors.name}' is missing; {REMEDY}")
         for kind in ("vectors", "ids"):
             for file in self.folder.glob(f"{kind}-*"):
                 if file != self._file(kind):
                     file.unlink()
-        ids, vectors = self._file("ids"), self._file("vectors")
-        if not ids.exists():
-            ids.touch()
-        if not vectors.exists():
-            vectors.touch()
-        rows = min(ids.stat().st_size // 8, vectors.stat().st_size // (4 * self.dim))
+        ids.touch()
+        vectors.touch()
+        rows = ids.stat().st_size // 8
+        self._check_held(vectors.stat().st_size // (4 * self.dim), rows)
         for file, size in ((ids, 8 * rows), (vectors, 4 * self.dim * rows)):
             if file.stat().st_size != size:
                 os.truncate(file, size)
@@ -179,8 +195,4 @@ class VectorFile:
 def _append(file: Path, content: bytes) -> None:
     with file.open("ab") as stream:
         stream.write(content)
-        _flush(stream.fileno())
-
-
-def _flush(handle: int) -> None:
-    os.fsync(handle)
+        os.fsync(stream.fileno())
