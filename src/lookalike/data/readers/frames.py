@@ -214,7 +214,7 @@ def _read_parquet(path: Path) -> Frame:
     with polars_errors(path):
         schema = pl.read_parquet_schema(path)
         _refuse_many(list(schema))
-        plain = [name for name, dtype in schema.items() if not dtype.is_nested() and not dtype.is_object()]
+        plain = [name for name, dtype in schema.items() if not dtype.is_nested()]
         frame = pl.read_parquet(path, columns=plain) if plain else pl.DataFrame()
     columns: dict[str, Column] = {}
     nested = [name for name in schema if name not in plain]
