@@ -80,7 +80,7 @@ def test_where_a_runs_images_are(run, folder):
     with pytest.raises(FileError, match="'/no/longer/here' is gone"):
         data_source(run)
     (run / "data.json").write_text("{", encoding="utf-8")
-    with pytest.raises(FileError, match="damaged"):
+    with pytest.raises(FileError, match="cannot read"):
         data_source(run)
     with pytest.raises(FileError, match="there is no run directory"):
         data_source(run / "nowhere")

@@ -22,13 +22,14 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from lookalike.errors import ArgumentError, FileError
 from lookalike.search.catalog import Catalog
 from lookalike.search.engines import ENGINES, Engine, EngineLocation, Floats, chosen_engine
 from lookalike.search.facts import INDEX, IndexFacts, read_facts, write_facts
 from lookalike.search.files import IndexedFile, StoredFile
+from lookalike.search.lock import lock_for_writing
 from lookalike.search.matches import Match, Selection, find_matches
 from lookalike.utils.io import remove_temporaries
 from lookalike.utils.validation import check_at_least, check_between, look_up
@@ -74,7 +75,7 @@ class ImageIndex:
         if folder.exists() and not folder.is_dir():
             raise FileError(f"'{folder}' is a file; name a folder for the index")
         folder.mkdir(parents=True, exist_ok=True)
-        lock = _lock(folder)
+        lock = lock_for_writing(folder)
         try:
             if (folder / INDEX).exists():
                 raise FileError(f"'{folder}' holds an index already")
@@ -98,7 +99,7 @@ class ImageIndex:
         folder = Path(folder)
         facts = read_facts(folder)
         entry = look_up(ENGINES, facts.engine, "search engine")
-        lock = _lock(folder) if writable else None
+        lock = lock_for_writing(folder) if writable else None
         try:
             if writable:
                 remove_temporaries(folder)
@@ -292,14 +293,3 @@ def stored_uri(uri: str | None) -> str | None:
 
 def _location(folder: Path, facts: IndexFacts, *, writable: bool) -> EngineLocation:
     return EngineLocation(folder / "vectors", facts.dim, facts.name, facts.uri, writable)
-
-
-def _lock(folder: Path) -> FileLock:
-    lock = FileLock(folder / "writer.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise FileError(
-            f"another process is changing the index '{folder}'; wait until it is done (searching works meanwhile)"
-        ) from None
-    return lock
