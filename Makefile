@@ -40,7 +40,7 @@ test-oldest:
 	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
 	$(OLDEST)/bin/python -m pip install --quiet -c constraints-oldest.txt -e . pytest pytest-timeout hypothesis
 	$(OLDEST)/bin/python -m pytest -W default tests/config tests/losses/test_base.py tests/models/test_checkpoint.py \
-		tests/ranking tests/evaluation/test_metrics.py tests/training/test_fit.py tests/search/test_build.py \
+		tests/ranking tests/data/test_frames.py tests/data/test_image_column.py tests/data/test_layouts.py tests/evaluation/test_metrics.py tests/training/test_fit.py tests/search/test_build.py \
 		tests/cli/test_commands.py
 
 bench: $(VENV)/dev
