@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lookalike.training.advice import RunFacts, in_words
+from lookalike.training.advice import RunFacts, in_words, of_100
 from lookalike.training.summary import without_known_images
 
 GOOD = RunFacts(
@@ -19,9 +19,14 @@ GOOD = RunFacts(
 )
 
 
+@pytest.mark.parametrize(("share", "count"), [(0, 0), (0.29, 29), (0.57, 57), (0.9999, 99), (1, 100)])
+def test_shares_are_rounded_down(share, count):
+    assert of_100(share) == count
+
+
 def test_a_run_whose_last_epoch_was_best():
     assert in_words(GOOD) == [
-        "For 83 of 100 images of classes that training never saw, the most similar image shows the same class; 60 "
+        "For 82 of 100 images of classes that training never saw, the most similar image shows the same class; 60 "
         "before training.",
         "What is likely to help next, most first: show larger images (data.image_size=224); train for longer "
         "(--minutes, or train.epochs): the last epoch was the best.",

@@ -1,5 +1,6 @@
 """How good a result is and what to do next, in plain words: a pure function of a run's numbers."""
 
+import math
 from dataclasses import dataclass
 
 FEW_IMAGES = 10
@@ -33,8 +34,13 @@ def in_words(facts: RunFacts) -> list[str]:
     return [_how_good(facts), *_what_training_did(facts), _what_next(facts)]
 
 
+def of_100(share: float) -> int:
+    """How many of 100 a share is, rounded down: 0.996 is not 100 of 100."""
+    return math.floor(100 * share + 1e-9)
+
+
 def _how_good(facts: RunFacts) -> str:
-    now, before = (round(100 * value) for value in (facts.recall_at_1, facts.start_recall_at_1))
+    now, before = of_100(facts.recall_at_1), of_100(facts.start_recall_at_1)
     change = f"; {before} before training" if facts.best_epoch else ""
     return (
         f"For {now} of 100 images of classes that training never saw, the most similar image shows the same class"

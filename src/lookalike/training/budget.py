@@ -8,6 +8,7 @@ more epochs. The plan is the last rung whose estimate fits. That larger images a
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lookalike.config.defaults import input_size
 from lookalike.config.schema import Mode
 
 HEADROOM = 0.95
@@ -91,7 +92,7 @@ def ladder(mode: Mode, *, epochs: int, backbone_size: int, short_side: int, patc
         epochs: of a run without a budget.
         patch: sizes are multiples of it, and of 32 where it divides 32.
     """
-    most = largest_size(backbone_size=backbone_size, short_side=short_side, patch=patch)
+    most = input_size(short_side, backbone_size, patch, gpu=True)
     sizes = sorted({min(most, _rounded(backbone_size * share / 7, patch)) for share in (4, 5, 6, 7)})
     untrained = [Rung("frozen", size, 0) for size in sizes]
     if mode == "frozen":
@@ -106,11 +107,6 @@ def ladder(mode: Mode, *, epochs: int, backbone_size: int, short_side: int, patc
 EPOCHS: dict[Mode, tuple[float, ...]] = {"partial": (1, 1, 1.5, 2, 3, 4), "finetune": (0.2, 0.4, 0.6, 1)}
 """Shares of the usual epochs: for small images, for large ones, and for the last rungs; less than four epochs leave
 the loss far from its end."""
-
-
-def largest_size(*, backbone_size: int, short_side: int, patch: int = 1) -> int:
-    """The side beyond which larger inputs gain nothing: the backbone's own, or twice the images' short side."""
-    return min(backbone_size, _rounded(2 * short_side, patch))
 
 
 def _rounded(side: float, patch: int) -> int:

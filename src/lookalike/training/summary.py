@@ -3,13 +3,13 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from lookalike.config.defaults import input_size
 from lookalike.data.dataloader import decoding_workers, embedding_workers
 from lookalike.evaluation import Interval
 from lookalike.models.backbones import describe
 from lookalike.models.checkpoint import fingerprint
 from lookalike.models.embedder import Embedder
-from lookalike.training.advice import RunFacts, in_words
-from lookalike.training.budget import largest_size
+from lookalike.training.advice import RunFacts, in_words, of_100
 from lookalike.training.context import RunContext
 from lookalike.training.setup import median_short_side
 from lookalike.training.state import TrainingState
@@ -72,10 +72,8 @@ def describe_result(context: RunContext, result: dict[str, Any]) -> list[str]:
             classes=split.train.num_classes,
             images=len(split.train),
             image_size=context.experiment.data.image_size or 0,
-            largest_size=largest_size(
-                backbone_size=facts.preprocessing.size,
-                short_side=median_short_side(split.trainval),
-                patch=facts.patch,
+            largest_size=input_size(
+                median_short_side(split.trainval), facts.preprocessing.size, facts.patch, gpu=True
             ),
         )
     )
@@ -94,9 +92,7 @@ def without_known_images(result: dict[str, Any]) -> list[str]:
     for key, why in KNOWN.items():
         if found := result.get(key):
             without = found["test_without"]
-            score = (
-                f"it is {100 * without['recall_at_1']:.0f} of 100" if without else "nothing can be measured"
-            )
+            score = f"it is {of_100(without['recall_at_1'])} of 100" if without else "nothing can be measured"
             sentences.append(f"{found['images']:,} test images {why}: without them {score}.")
     return sentences
 
