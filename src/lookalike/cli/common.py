@@ -9,7 +9,7 @@ import typer
 
 from lookalike.utils.console import one_line
 from lookalike.utils.io import to_json
-from lookalike.utils.progress import BarProgress, LineProgress, Progress
+from lookalike.utils.progress import BarProgress, LineProgress, Progress, WarningsOnly
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
@@ -19,7 +19,7 @@ Runtime = Annotated[
         help="torch, or onnx: onnxruntime on the CPU, over twice as fast there (pip install 'lookalike[onnx]')."
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error, only warnings.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(
@@ -58,9 +58,9 @@ OnBadFile = Annotated[
 
 
 def make_progress(quiet: bool = False) -> Progress:
-    """Bars on a terminal, lines elsewhere, nothing when quiet."""
+    """Bars on a terminal, lines elsewhere, warnings alone when quiet."""
     if quiet:
-        return Progress()
+        return WarningsOnly()
     return BarProgress() if sys.stderr.isatty() else LineProgress()
 
 

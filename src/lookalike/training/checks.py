@@ -67,4 +67,4 @@ def check_pairs(loss: MetricLoss, batches: Batches, labels: NDArray[np.int64], n
     found = f"{pairless} of {len(rows)} batches have no two images of one class; loss '{name}' learns nothing from them"
     if rows and pairless == len(rows):
         raise ArgumentError(f"{found}; set batch.sampler=balanced or a larger batch.size")
-    return [f"warning: {found}; set batch.sampler=balanced"] if pairless else []
+    return [f"{found}; set batch.sampler=balanced"] if pairless else []

@@ -128,7 +128,7 @@ class FeatureCache:
         if not self.store.has(key):
             return False
         if not self.store.is_intact(key):
-            self.context.progress.say(f"warning: {self.store.path(key)} is damaged; computing it again")
+            self.context.progress.warn(f"{self.store.path(key)} is damaged; computing it again")
             return False
         return True
 

@@ -151,7 +151,9 @@ def fit(
         if context.is_main_process:
             _open_run(context, facts, before, resume=resume, overwrite=overwrite)
         context.processes.barrier(patient=True)
-        progress.say("\n".join([describe_plan(context), *warnings]))
+        progress.say(describe_plan(context))
+        for warning in warnings:
+            progress.warn(warning)
         if start_from:
             progress.say(describe_start(start_from, split, before, seen))
         if copies:

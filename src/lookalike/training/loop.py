@@ -92,7 +92,7 @@ def train(
                 "start are usual, else lower the learning rates or set train.precision=bf16-mixed"
             )
         if pairs is not None and pairs.warning:
-            progress.say(f"warning: {pairs.warning}")
+            progress.warn(pairs.warning)
         record = {
             "epoch": epoch,
             "loss": mean_loss,

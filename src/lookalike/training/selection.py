@@ -115,7 +115,7 @@ def finish(context: RunContext, trainable: TrainablePart, inputs: Inputs) -> Ten
         try:
             init_projection(context, trainable.embedder, "whitened", pooled, inputs.labels)
         except ArgumentError as error:
-            context.progress.say(f"warning: model.finish=whitened is not possible here: {error}")
+            context.progress.warn(f"model.finish=whitened is not possible here: {error}")
             return None
         with torch.inference_mode():
             embeddings = trainable.embedder.project(pooled.to(context.fabric.device)).cpu()

@@ -180,7 +180,7 @@ def init_start(context: RunContext, embedder: Embedder, pooled_NF: Tensor, label
         try:
             init_projection(context, embedder, form, pooled_NF, labels_N)
         except ArgumentError as error:
-            context.progress.say(f"warning: model.start={form} is not possible here: {error}")
+            context.progress.warn(f"model.start={form} is not possible here: {error}")
         else:
             return
     init_projection(context, embedder, simpler[-1], pooled_NF, labels_N)

@@ -47,7 +47,7 @@ class Validation:
             result = score(table, embeddings, processes=self.context.processes)
             health = embedding_health(embeddings, table.labels)
         if health.collapsed:
-            self.context.progress.say(f"warning: {health.warning}")
+            self.context.progress.warn(health.warning)
         values = {key: value for key, value in result.to_dict().items() if isinstance(value, float)}
         values["effective_rank"] = health.effective_rank
         values["similarity_between_classes"] = health.between

@@ -28,7 +28,7 @@ class Phase(Protocol):
 
 
 class Progress:
-    """Silent; the two others override nothing but `phase` and `say`."""
+    """Silent; the others override nothing but `phase`, `say` and `warn`."""
 
     @contextmanager
     def phase(self, name: str, total: int) -> Iterator[Phase]:
@@ -37,6 +37,17 @@ class Progress:
 
     def say(self, text: str) -> None:
         """A line that stays."""
+
+    def warn(self, text: str) -> None:
+        """A line that stays, of something that may spoil the result."""
+        self.say(f"warning: {text}")
+
+
+class WarningsOnly(Progress):
+    """Lines on standard error for warnings, nothing else: what --quiet leaves."""
+
+    def warn(self, text: str) -> None:
+        print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 class _Silent:
