@@ -34,3 +34,10 @@ def test_a_host_that_is_not_of_this_machine_is_refused():
 )
 def test_the_address_opens_in_a_browser(settings, expected):
     assert address(settings, 8000) == expected
+
+
+def test_connections_do_not_wait_to_fill_a_packet():
+    with listen(ServeSettings(port=0)) as listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
