@@ -19,7 +19,7 @@ $(VENV)/dev: pyproject.toml
 
 # Train on drawn characters (a mirrored b is a d, so none are mirrored), measure on characters never seen, index them, search; leaves demo/run/report.html.
 demo: $(BIN)/lookalike
-	$(BIN)/lookalike train glyphs --out demo/run --overwrite --set data.flip=false --set data.image_size=96
+	$(BIN)/lookalike train glyphs --out demo/run --overwrite --set data.flip=false --set data.image_size=96 --set train.epochs=4
 	$(BIN)/lookalike index demo/run glyphs --out demo/index
 	$(BIN)/lookalike search demo/index --sample 3 -k 5 --html demo/hits.html
 	@echo "report: demo/run/report.html   search: demo/hits.html"
