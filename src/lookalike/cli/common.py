@@ -16,7 +16,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Runtime = Annotated[
     str,
     typer.Option(
-        help="torch, or onnx: onnxruntime on the CPU, over twice as fast there (pip install 'lookalike[onnx]')."
+        help="torch, or onnx: onnxruntime on the CPU, faster there (pip install 'lookalike[onnx]')."
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error, only warnings.")]

@@ -99,14 +99,13 @@ def train(
     if not resume:
         RunDir(out).check_free(overwrite=overwrite)
     table = None if resume else read_and_report(data, **reading(experiment.data), progress=progress)
-    from lookalike.reporting.report import (
-        write_report,  # these bring torch: seconds, once what was read is said
-    )
+    # these bring torch, which takes seconds: only once what was read is said
+    from lookalike.reporting.report import write_report
     from lookalike.training.fit import fit
     from lookalike.utils.distributed import Processes
 
     done = fit(
-        table or data,
+        data if table is None else table,
         out,
         experiment,
         start_from=start_from,

@@ -1,4 +1,4 @@
-"""A model run by onnxruntime on the CPU, over twice as fast there as PyTorch; for index, search and serve."""
+"""A model run by onnxruntime on the CPU, where it is faster than PyTorch; for index, search and serve."""
 
 import copy
 from importlib import metadata

@@ -24,7 +24,7 @@ def estimate_run(context: RunContext) -> str:
     """How long the run will take on this machine, in words; empty for few images and for several processes."""
     split, experiment = context.split, context.experiment
     size, epochs = experiment.data.image_size, experiment.train.epochs
-    counts = Counts(len(split.train), len(split.validation), len(split.test))
+    counts = _counts(split)
     if counts.train < WORTH_ESTIMATING or context.processes.size > 1 or size is None or epochs is None:
         return ""
     patch = describe(experiment.model.backbone).patch
@@ -64,7 +64,7 @@ def plan_experiment(
     costs = measure_costs(
         experiment, mode, table, (_half(largest, facts.patch), largest), torch.device(accelerator)
     )
-    counts = Counts(len(split.train), len(split.validation), len(split.test))
+    counts = _counts(split)
     views = _views(experiment)
     plan, doubled = (plan_run(rungs, costs, counts, minutes=by * minutes, views=views) for by in (1, 2))
     progress.say(plan_lines(plan, doubled, minutes=minutes))
@@ -91,6 +91,10 @@ def allowed(rungs: list[Rung], experiment: Experiment) -> list[Rung]:
 def _half(size: int, patch: int) -> int:
     """About half of a side, in whole patches, to measure how costs grow with the size."""
     return max(patch, round(size / 2 / patch) * patch) if size > patch else 2 * patch
+
+
+def _counts(split: Split) -> Counts:
+    return Counts(len(split.train), len(split.validation), len(split.test))
 
 
 def _views(experiment: Experiment) -> int:

@@ -33,9 +33,8 @@ class MilvusEngine:
             raise ArgumentError("the engine milvus needs --uri ./file.db or --uri http://host:19530")
         if "://" in location.uri and urlsplit(location.uri).password:
             raise ArgumentError("leave the password out of --uri, which the index stores; set MILVUS_TOKEN")
-        logging.getLogger("pymilvus").setLevel(
-            logging.CRITICAL
-        )  # its errors are raised, with a traceback logged
+        # its errors are raised as well as logged with a traceback
+        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         self._dim = location.dim
         self._name = location.name
         self._uri = location.uri
