@@ -94,6 +94,28 @@ def test_does_not_depend_on_order_or_names_of_classes_or_on_scale():
     )
 
 
+@pytest.mark.parametrize("per_class", [8, 1])
+@pytest.mark.parametrize("factor", [0.01, 4.0, 1000.0])
+def test_the_scale_of_a_part_does_not_matter(per_class, factor):
+    features, labels = sample(classes=3 if per_class == 1 else 6, per_class=max(2, per_class), width=10)
+    scaled = features * torch.cat([torch.ones(5), torch.full((5,), factor)])
+    one, other = (whitening.whitened(x, labels, 3, parts=2) for x in (features, scaled))
+    expected, found = (
+        (x @ projection.weight.T + projection.bias).abs()  # of the signs, the largest coefficient decides
+        for x, projection in ((features, one), (scaled, other))
+    )
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-3)
+    in_one = whitening.whitened(scaled, labels, 3)
+    assert not torch.allclose((scaled @ in_one.weight.T + in_one.bias).abs(), found, rtol=0.01, atol=0.01)
+
+
+def test_a_part_that_never_varies_is_no_error():
+    features, labels = sample()
+    with_constant = torch.cat([features, torch.ones_like(features)], dim=1)
+    weight, bias = whitening.whitened(with_constant, labels, 3, parts=2)
+    assert bool(torch.isfinite(weight).all() & torch.isfinite(bias).all())
+
+
 def test_helps_retrieval_of_unseen_classes_where_within_class_spread_hides_them():
     generator = torch.Generator().manual_seed(0)
     centers = torch.randn(40, 20, generator=generator)

@@ -26,7 +26,13 @@ class Linear(NamedTuple):
 
 
 def whitened(
-    features_NF: Tensor, labels_N: Tensor, dim: int, *, shrinkage: float = 1.0, block_size: int = 4096
+    features_NF: Tensor,
+    labels_N: Tensor,
+    dim: int,
+    *,
+    parts: int = 1,
+    shrinkage: float = 1.0,
+    block_size: int = 4096,
 ) -> Linear:
     """The `dim` principal directions of the features after whitening within classes.
 
@@ -35,10 +41,14 @@ def whitened(
     covariance. Computed as the generalized eigenproblem T v = lambda S v of the total covariance T, which is
     the same up to signs (here: the largest coefficient of each direction is positive).
 
+    Of features in several parts, such as average and maximum one after the other, each part is first scaled to the
+    same variance: otherwise the ridge would hide the smaller one. The scale is folded into the weight.
+
     Args:
         features_NF: pooled vectors of the training images, (N, F).
         labels_N: their classes, (N,) integers.
         dim: width D of the embedding.
+        parts: how many parts of equal width the features have.
         shrinkage: strength of the ridge, in units of the mean within-class variance; above 0.
         block_size: rows per block.
 
@@ -52,6 +62,12 @@ def whitened(
         raise ArgumentError(
             f"labels have shape {tuple(labels_N.shape)}; expected ({len(features_NF)},), one per image"
         )
+    if parts > 1:
+        scale_F = _equal_variance(features_NF, parts)
+        weight, bias = whitened(
+            features_NF * scale_F, labels_N, dim, shrinkage=shrinkage, block_size=block_size
+        )
+        return _signed(Linear(weight * scale_F, bias))
     width = features_NF.shape[1]
     if len(features_NF) < width:  # the same in fewer dimensions: nothing varies outside the span of the rows
         coordinates_NR, basis_RF = _span(features_NF)
@@ -122,6 +138,13 @@ def random(features: int, dim: int, generator: torch.Generator, *, init: str = "
         weight = torch.randn(dim, features, generator=generator) * (2 / dim) ** 0.5
         return Linear(weight, torch.zeros(dim))
     raise ArgumentError(f"init is '{init}' (one of: uniform, kaiming)")
+
+
+def _equal_variance(features_NF: Tensor, parts: int) -> Tensor:
+    """Factors, (F,), after which the mean variance of every part is 1; a part without variance stays as it is."""
+    deviation_P = features_NF.float().var(dim=0, correction=0).view(parts, -1).mean(dim=1).sqrt()
+    factor_P = torch.where(deviation_P > 0, 1 / deviation_P, 1.0)
+    return factor_P.repeat_interleave(features_NF.shape[1] // parts)
 
 
 def _span(features_NF: Tensor) -> tuple[Tensor, Tensor]:

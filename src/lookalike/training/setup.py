@@ -156,7 +156,7 @@ def init_projection(
     if form == "none":
         return
     if form == "whitened":
-        projection = whitening.whitened(pooled_NF, labels_N, dim)
+        projection = whitening.whitened(pooled_NF, labels_N, dim, parts=features // embedder.channels)
     elif form == "pca":
         projection = whitening.pca(pooled_NF, dim)
     elif form == "identity":
