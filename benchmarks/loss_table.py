@@ -21,10 +21,11 @@ from lookalike.data.read import read
 from lookalike.losses import LOSSES
 from lookalike.models.whitening import whitened
 from lookalike.training.context import RunContext
+from lookalike.training.embed_inputs import embed_all
 from lookalike.training.evaluate_run import score
 from lookalike.training.inputs import build_cache, build_inputs
 from lookalike.training.loop import train
-from lookalike.training.setup import build_batch_sampler, build_loss, build_network, embed_all
+from lookalike.training.setup import build_batch_sampler, build_loss, build_network
 
 RATES = (1e-3, 3e-3)
 BALANCED = ("batch.sampler=balanced", "batch.classes=18", "batch.per_class=5")

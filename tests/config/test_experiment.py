@@ -95,6 +95,14 @@ def test_few_images_train_for_more_epochs(images, epochs):
     assert default_epochs("finetune", images=images, batch=90) == MODE_DEFAULTS["finetune"]["epochs"]
 
 
+def test_epochs_are_counted_in_the_batches_of_the_sampler():
+    """5,400 images are 60 batches of 90, and 170 of 8 classes x 4 images."""
+    balanced = Experiment().override(["batch.sampler=balanced"])
+    assert default_epochs("partial", images=5400, batch=90) == 4
+    assert default_epochs("partial", images=1080, batch=90) == 12
+    assert default_epochs("partial", images=1080, batch=balanced.batch.images) == 5
+
+
 def test_resolving_keeps_what_was_set():
     experiment = Experiment().override(["train.mode=frozen", "train.epochs=7", "data.image_size=64"])
     resolved = experiment.resolve(gpu=False, short_side=500, backbone_size=224, images=5000)

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 import yaml
 from pydantic import BaseModel, Field, ValidationError
 
-from lookalike.config.defaults import MODE_DEFAULTS, default_epochs, embedding_dim, input_size
+from lookalike.config.defaults import MODE_DEFAULTS, default_epochs, default_mode, embedding_dim, input_size
 from lookalike.config.schema import (
     BatchSettings,
     DataSettings,
@@ -78,9 +78,9 @@ class Experiment(Settings):
             images: number of training images; a closed-form start has no more directions than these, and few take
                 more epochs.
         """
-        mode = self.train.mode or ("finetune" if gpu else "partial")
+        mode = self.train.mode or default_mode(gpu=gpu)
         train = {"mode": mode, "precision": "bf16-mixed" if gpu else "32-true", **MODE_DEFAULTS[mode]}
-        train["epochs"] = default_epochs(mode, images=images, batch=self.batch.size)
+        train["epochs"] = default_epochs(mode, images=images, batch=self.batch.images)
         train |= {key: value for key, value in self.train.model_dump().items() if value is not None}
         size = self.data.image_size or input_size(short_side, backbone_size, patch, gpu=gpu)
         data = self.data.model_dump() | {"image_size": size, "resize": self.data.resize or size}

@@ -143,6 +143,11 @@ class BatchSettings(Settings):
         False, description="random sampler: leave out the last batch of an epoch if it is smaller"
     )
 
+    @property
+    def images(self) -> int:
+        """Images per batch of the chosen sampler."""
+        return self.size if self.sampler == "random" else self.classes * self.per_class
+
 
 class ScheduleSettings(Settings):
     """How learning rates fall, as a factor on every group's rate; see `lookalike.optim.schedules`."""

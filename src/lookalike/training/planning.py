@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import torch
 
-from lookalike.config.defaults import default_epochs
+from lookalike.config.defaults import default_epochs, default_mode
 from lookalike.config.experiment import Experiment
-from lookalike.config.schema import Mode
 from lookalike.data.splits import Split
 from lookalike.models.backbones import describe
 from lookalike.training.budget import Counts, Plan, Rung, duration, estimate, ladder, plan_lines, plan_run
@@ -48,12 +47,12 @@ def plan_experiment(
         ArgumentError: minutes that are not above 0.
     """
     check_positive("minutes", minutes)
-    mode: Mode = experiment.train.mode or ("partial" if accelerator == "cpu" else "finetune")
+    mode = experiment.train.mode or default_mode(gpu=accelerator != "cpu")
     facts, table = describe(experiment.model.backbone), split.trainval
     rungs = allowed(
         ladder(
             mode,
-            epochs=default_epochs(mode, images=len(split.train), batch=experiment.batch.size),
+            epochs=default_epochs(mode, images=len(split.train), batch=experiment.batch.images),
             backbone_size=facts.preprocessing.size,
             short_side=median_short_side(table),
             patch=facts.patch,

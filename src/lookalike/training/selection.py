@@ -15,9 +15,10 @@ from lookalike.losses import HierarchicalProxyLoss
 from lookalike.models.embedder import Embedder
 from lookalike.optim.schedules import drops, replayed
 from lookalike.training.context import RunContext
+from lookalike.training.embed_inputs import embed_all
 from lookalike.training.feature_cache import FeatureCache
 from lookalike.training.inputs import Inputs, build_inputs
-from lookalike.training.setup import embed_all, init_projection, init_projection_and_loss
+from lookalike.training.projection import init_projection, init_projection_and_loss
 from lookalike.training.stage import Stage, Validation
 from lookalike.training.start_from import class_means, save_proxies
 from lookalike.training.summary import SelectionResult, choice_line
