@@ -9,9 +9,8 @@ from lookalike.config.defaults import MODE_DEFAULTS, default_epochs
 from lookalike.config.experiment import (
     Experiment,
     load_experiment,
-    setting_facts,
-    setting_names,
 )
+from lookalike.config.setting_facts import setting_facts
 from lookalike.errors import ArgumentError, FileError, LookalikeError, UnknownNameError
 from lookalike.losses import LOSSES
 from lookalike.losses.table import arguments_of
@@ -161,14 +160,15 @@ def test_files_that_are_no_experiment_are_refused(tmp_path, text, error, message
 
 
 def test_every_setting_has_a_name_that_override_knows():
-    for name, default, _ in setting_facts():
+    for name, default, _ in setting_facts(Experiment):
         if default is not None and not isinstance(default, tuple):
             Experiment().override([f"{name}={default}"])
-    assert len(set(setting_names())) == len(setting_names())
+    names = [name for name, _, _ in setting_facts(Experiment)]
+    assert len(set(names)) == len(names)
 
 
 def every_setting():
-    return [(name, default, text) for name, default, text in setting_facts()]
+    return [(name, default, text) for name, default, text in setting_facts(Experiment)]
 
 
 @pytest.mark.parametrize(("name", "default", "text"), every_setting(), ids=[f[0] for f in every_setting()])

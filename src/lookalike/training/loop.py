@@ -85,14 +85,11 @@ def train(
             learner.begin_epoch(epoch)
             mean_loss, steps = _train_epoch(learner, inputs, batches, epoch, rate, phase)
         learner.end_epoch()
-        skipped, pairs = optimizers.pop_skipped(), loss.pop_pair_counts()
-        if skipped:
+        if skipped := optimizers.pop_skipped():
             progress.say(
                 f"epoch {epoch}: {skipped} steps were skipped, since gradients overflowed 16-bit numbers; a few at the "
                 "start are usual, else lower the learning rates or set train.precision=bf16-mixed"
             )
-        if pairs is not None and pairs.warning:
-            progress.warn(pairs.warning)
         record = {
             "epoch": epoch,
             "loss": mean_loss,
