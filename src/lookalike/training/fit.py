@@ -34,7 +34,7 @@ from lookalike.training.evaluate_run import score
 from lookalike.training.final_test import embed_test_images
 from lookalike.training.inputs import build_cache
 from lookalike.training.loggers import check_loggers
-from lookalike.training.planning import estimate_run, plan_experiment
+from lookalike.training.minutes import estimate_run, plan_experiment
 from lookalike.training.run_dir import RunDir
 from lookalike.training.selection import refit, select
 from lookalike.training.setup import build_network, launch, resolve_experiment, save_best_model
