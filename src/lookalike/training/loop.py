@@ -28,6 +28,7 @@ from lookalike.training.inputs import Batches, Inputs
 from lookalike.training.state import TrainingState, clone_state
 from lookalike.training.step_log import StepLog
 from lookalike.training.trainable import TrainablePart
+from lookalike.utils.device import keep_random_state
 from lookalike.utils.distributed import Processes, average_buffers, global_batch
 from lookalike.utils.progress import Phase, Progress
 
@@ -231,8 +232,7 @@ def _end_epoch(
 @contextmanager
 def _seeded(fabric: Fabric, seed: int, epoch: int) -> Iterator[None]:
     """Torch's random state set from (seed, epoch), and afterwards as it was."""
-    devices = [fabric.device] if fabric.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
+    with keep_random_state(fabric.device):
         torch.manual_seed(seed * 1_000_003 + epoch)
         yield
 

@@ -27,10 +27,9 @@ def estimate_run(context: RunContext) -> str:
     if counts.train < WORTH_ESTIMATING or context.processes.size > 1 or size is None or epochs is None:
         return ""
     patch = describe(experiment.model.backbone).patch
-    with torch.random.fork_rng():
-        costs = measure_costs(
-            experiment, context.mode, split.train, (_half(size, patch), size), context.fabric.device
-        )
+    costs = measure_costs(
+        experiment, context.mode, split.train, (_half(size, patch), size), context.fabric.device
+    )
     rung = Rung(context.mode, size, epochs)
     plan = Plan(rung, estimate(rung, costs, counts, views=_views(experiment)))
     return f"{duration(plan)} on this machine; --minutes N plans for another time"
