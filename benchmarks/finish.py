@@ -23,16 +23,12 @@ from lookalike.__main__ import _keep_freed_memory
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.read import read
 from lookalike.evaluation import RetrievalResult, evaluate, paired_difference
+from lookalike.training.embed_inputs import embed_all
 from lookalike.training.inputs import build_cache, build_inputs
 from lookalike.training.loop import train
+from lookalike.training.projection import init_projection, init_projection_and_loss
 from lookalike.training.selection import ONE_ERROR
-from lookalike.training.setup import (
-    build_batch_sampler,
-    build_network,
-    embed_all,
-    init_projection,
-    init_projection_and_loss,
-)
+from lookalike.training.setup import build_batch_sampler, build_network
 
 CLASSES, DRAWS = 15, 60
 Matrix = NDArray[np.float32]

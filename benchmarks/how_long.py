@@ -66,7 +66,7 @@ def main() -> None:
         costs = measure_costs(experiment, mode, table, (size // 2, size), torch.device("cpu"))
         for images in (1_000, 10_000, 100_000):
             counts = Counts(*(round(share * images) for share in SHARES))
-            epochs = default_epochs(mode, images=counts.train, batch=experiment.batch.size)
+            epochs = default_epochs(mode, images=counts.train, batch=experiment.batch.images)
             phases = estimate(Rung(mode, size, epochs), costs, counts, views=VIEWS)
             rows.append(
                 {

@@ -19,12 +19,14 @@ from benchmarks.jobs import build_context
 from lookalike.config.experiment import Experiment
 from lookalike.data.read import read
 from lookalike.losses import LOSSES
+from lookalike.models.pooling import pooled_parts
 from lookalike.models.whitening import whitened
 from lookalike.training.context import RunContext
+from lookalike.training.embed_inputs import embed_all
 from lookalike.training.evaluate_run import score
 from lookalike.training.inputs import build_cache, build_inputs
 from lookalike.training.loop import train
-from lookalike.training.setup import build_batch_sampler, build_loss, build_network, embed_all
+from lookalike.training.setup import build_batch_sampler, build_loss, build_network
 
 RATES = (1e-3, 3e-3)
 BALANCED = ("batch.sampler=balanced", "batch.classes=18", "batch.per_class=5")
@@ -67,7 +69,9 @@ class Bench:
         )
         self.test = embed_all(self.context, self.trainable, test, project=False)
         self.pooled = embed_all(self.context, self.trainable, self.inputs, project=False)
-        self.start = whitened(self.pooled, self.inputs.labels, self.trainable.embedder.embedding_dim)
+        embedder = self.trainable.embedder
+        parts = pooled_parts(embedder.config.pooling)
+        self.start = whitened(self.pooled, self.inputs.labels, embedder.embedding_dim, parts=parts)
 
     def _job(self, settings: list[str]) -> RunContext:
         settings = [*settings, f"train.epochs={self.epochs}", "train.patience=5"]

@@ -54,10 +54,12 @@ from lookalike.losses import MetricLoss
 from lookalike.models.batch_norm import freeze_batch_norm
 from lookalike.models.embedder import Embedder
 from lookalike.training.context import RunContext
+from lookalike.training.embed_inputs import embed_all
 from lookalike.training.evaluate_run import score
 from lookalike.training.inputs import CachedInputs, build_cache, build_inputs
 from lookalike.training.loop import train
-from lookalike.training.setup import build_batch_sampler, build_network, embed_all, init_projection_and_loss
+from lookalike.training.projection import init_projection_and_loss
+from lookalike.training.setup import build_batch_sampler, build_network
 from lookalike.training.state import TrainingState
 from lookalike.training.trainable import TrainablePart
 

@@ -22,7 +22,8 @@ from pydantic import BaseModel
 
 import lookalike
 from lookalike.cli import app
-from lookalike.config.experiment import setting_facts
+from lookalike.config.experiment import Experiment
+from lookalike.config.setting_facts import setting_facts
 from lookalike.evaluation.metrics import METRICS
 from lookalike.losses import LOSSES, arguments_of
 from lookalike.models.recommended import recommended
@@ -195,7 +196,9 @@ def _parameters(command: Any) -> str:
 
 def settings() -> str:
     """Every setting of an experiment."""
-    rows = [f"| `{name}` | `{default}` | {_cell(text)} |" for name, default, text in setting_facts()]
+    rows = [
+        f"| `{name}` | `{default}` | {_cell(text)} |" for name, default, text in setting_facts(Experiment)
+    ]
     return "\n".join(
         [
             "# Settings",

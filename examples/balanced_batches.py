@@ -29,7 +29,6 @@ def main() -> None:
             optimizer.zero_grad()
             loss(network(inputs), labels).backward()
             optimizer.step()
-    print(f"pairs: {loss.pop_pair_counts()}")
     with torch.no_grad():
         embeddings = network(test.tensors[0])
     print(f"recall@1 on new classes: {evaluate(embeddings, test.tensors[1]).recall_at_1:.3f}")

@@ -2,8 +2,8 @@
 
     python examples/pml_losses.py
 
-`FromPML` gives any of them our checks: labels, shapes and values are refused by name, embeddings are normalized
-and computed in float32, and batches in which a miner finds nothing are counted.
+`FromPML` gives any of them our checks: labels, shapes and values are refused by name, and embeddings are normalized
+and computed in float32.
 """
 
 import torch
@@ -33,8 +33,6 @@ def train(loss: MetricLoss) -> float:
             optimizer.zero_grad()
             loss(network(inputs), labels).backward()
             optimizer.step()
-    if counts := loss.pop_pair_counts():
-        print(f"  {counts}")
     with torch.no_grad():
         return float(evaluate(network(test.tensors[0]), test.tensors[1]).recall_at_1)
 

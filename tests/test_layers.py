@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "lookalike"
 
 LAYERS = (
     ("errors",),
-    ("config.defaults", "config.schema", "preprocessing", "utils"),
+    ("config.defaults", "config.schema", "config.setting_facts", "preprocessing", "utils"),
     ("losses", "data", "models", "evaluation", "ranking"),
     ("embedding", "optim", "config.experiment"),
     ("training", "search", "export"),

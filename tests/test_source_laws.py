@@ -67,6 +67,14 @@ def test_the_laws_find_what_they_forbid(tmp_path):
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_random_states_are_kept_of_named_devices(file):
+    """Without devices torch initializes every GPU of the machine, and warns."""
+    assert [
+        node.lineno for node, name, keys in calls(file) if name == "fork_rng" and "devices" not in keys
+    ] == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
 def test_durations_are_of_a_clock_that_never_goes_back(file):
     """`time.time()` follows the wall clock, which is set now and then."""
     wall = [node.lineno for node, _, _ in calls(file) if ast.unparse(node.func) == "time.time"]

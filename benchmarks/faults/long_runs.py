@@ -110,7 +110,6 @@ def train_steps(name: str, settings: dict[str, Any], steps: int, tick: Tick) -> 
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad()
-        loss.pop_pair_counts()
         tick()
 
 

@@ -9,9 +9,8 @@ from lookalike.config.defaults import MODE_DEFAULTS, default_epochs
 from lookalike.config.experiment import (
     Experiment,
     load_experiment,
-    setting_facts,
-    setting_names,
 )
+from lookalike.config.setting_facts import setting_facts
 from lookalike.errors import ArgumentError, FileError, LookalikeError, UnknownNameError
 from lookalike.losses import LOSSES
 from lookalike.losses.table import arguments_of
@@ -95,6 +94,14 @@ def test_few_images_train_for_more_epochs(images, epochs):
     assert default_epochs("finetune", images=images, batch=90) == MODE_DEFAULTS["finetune"]["epochs"]
 
 
+def test_epochs_are_counted_in_the_batches_of_the_sampler():
+    """5,400 images are 60 batches of 90, and 170 of 8 classes x 4 images."""
+    balanced = Experiment().override(["batch.sampler=balanced"])
+    assert default_epochs("partial", images=5400, batch=90) == 4
+    assert default_epochs("partial", images=1080, batch=90) == 12
+    assert default_epochs("partial", images=1080, batch=balanced.batch.images) == 5
+
+
 def test_resolving_keeps_what_was_set():
     experiment = Experiment().override(["train.mode=frozen", "train.epochs=7", "data.image_size=64"])
     resolved = experiment.resolve(gpu=False, short_side=500, backbone_size=224, images=5000)
@@ -153,14 +160,15 @@ def test_files_that_are_no_experiment_are_refused(tmp_path, text, error, message
 
 
 def test_every_setting_has_a_name_that_override_knows():
-    for name, default, _ in setting_facts():
+    for name, default, _ in setting_facts(Experiment):
         if default is not None and not isinstance(default, tuple):
             Experiment().override([f"{name}={default}"])
-    assert len(set(setting_names())) == len(setting_names())
+    names = [name for name, _, _ in setting_facts(Experiment)]
+    assert len(set(names)) == len(names)
 
 
 def every_setting():
-    return [(name, default, text) for name, default, text in setting_facts()]
+    return [(name, default, text) for name, default, text in setting_facts(Experiment)]
 
 
 @pytest.mark.parametrize(("name", "default", "text"), every_setting(), ids=[f[0] for f in every_setting()])

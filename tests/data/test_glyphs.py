@@ -83,3 +83,6 @@ def test_drawn_once(tmp_path, monkeypatch, drawn):
     monkeypatch.setattr(glyphs, "PER_CLASS", 2)
     monkeypatch.setattr(glyphs, "_draw_all", None)
     assert read("glyphs").digest() == drawn.digest()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "glyphs").mkdir()  # the name is the built-in set's, which a run finds again by it
+    assert (read("glyphs").digest(), read("glyphs").source) == (drawn.digest(), "glyphs")

@@ -1,7 +1,10 @@
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from lookalike.data import registry
 from lookalike.data.add import add_dataset
 from lookalike.data.read import read
 from lookalike.data.registry import known_datasets, registered
@@ -54,6 +57,20 @@ def test_a_damaged_list_says_what_to_do(cache):
     (cache / "datasets.json").write_text("{")
     with pytest.raises(FileError, match="delete it and add them again"):
         registered()
+
+
+def test_names_that_are_added_at_the_same_time_are_all_there(photos, monkeypatch):
+    table, slow = read(photos), registry.registered
+
+    def registered():
+        entries = slow()
+        time.sleep(0.05)  # another process adds a name between reading and writing
+        return entries
+
+    monkeypatch.setattr(registry, "registered", registered)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda name: registry.register(name, photos, table), "abcd"))
+    assert sorted(slow()) == list("abcd")
 
 
 def test_a_folder_that_has_gone(photos):

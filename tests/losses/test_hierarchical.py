@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from lookalike.errors import ArgumentError, UnknownNameError
 from lookalike.losses import LOSSES, HierarchicalProxyLoss, NormSoftmax, ProxyAnchor, ProxyLoss
-from lookalike.losses.hierarchical import spherical_kmeans
+from lookalike.losses.spherical_kmeans import spherical_kmeans
 
 from .twins import few_examples
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from lookalike.errors import ArgumentError
 from lookalike.losses import NormSoftmax, ProxyGML
+from lookalike.losses import proxy_gml as module
 from lookalike.losses.proxy_gml import proxy_gml, proxy_regularizer
 
 from .twins import few_examples, hand_loss, random_sims
@@ -169,3 +170,21 @@ def test_number_of_neighbors_of_the_papers(classes, proxies_per_class, ratio, ne
 def test_invalid_arguments_are_refused(settings, message):
     with pytest.raises(ArgumentError, match=message):
         ProxyGML(5, 4, **settings)
+
+
+def test_tied_similarities_are_selected_once_for_value_and_gradient(monkeypatch):
+    """topk promises no order of ties; here the tied proxies that are taken alternate from call to call."""
+    loss = ProxyGML(4, 3, proxies_per_class=1, neighbor_ratio=0.5, regularizer_weight=0.0)
+    with torch.no_grad():
+        loss.proxies.copy_(torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 1, 0], [0, 1, 0]]))
+    embeddings, labels = torch.tensor([[1.0, 0.5, 0.2]], requires_grad=True), torch.tensor([0])
+    calls = []
+
+    def select(sims, labels, **_):
+        calls.append(1 + len(calls) % 3)
+        return torch.tensor([[0, calls[-1]]])
+
+    monkeypatch.setattr(module, "select_proxies", select)
+    loss.in_blocks(embeddings, labels).backward()
+    assert calls == [1]
+    assert loss.proxies.grad.any(dim=1).tolist() == [True, True, False, False]

@@ -10,7 +10,8 @@ from lookalike.errors import ArgumentError, FileError, MissingExtraError
 from lookalike.models import build_embedder, networks
 from lookalike.models import pretrained as weights_module
 from lookalike.models.backbones import describe
-from lookalike.models.pretrained import PACKAGES, WeightsPackage, copy_by_position, load_backbone
+from lookalike.models.pretrained import PACKAGES, WeightsPackage, load_backbone
+from lookalike.models.weight_files import copy_by_position
 from lookalike.preprocessing import Preprocessing
 
 STRIDES = {0: 1, 1: 2, 3: 2, 5: 2, 11: 2}  # of Lite0's sixteen blocks, where a group of blocks begins

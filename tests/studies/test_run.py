@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
+from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import CoarseLevel, LabeledImages
 from lookalike.embedding import map_images
 from lookalike.errors import FileError, UnknownNameError
-from lookalike.studies import find_study
+from lookalike.studies import find_study, results
 from lookalike.studies.adapt import Adaptation
 from lookalike.studies.datasets import Images
 from lookalike.studies.plan import Options, wanted_metrics
 from lookalike.studies.protocols import PROTOCOLS, Protocol, Score
-from lookalike.studies.results import AS_PUBLISHED, RESULTS, append_result, folder_name, load_results
+from lookalike.studies.results import AS_PUBLISHED, RESULTS, append_result, folder_name, load_results, run_key
 from lookalike.studies.run import run_study
 
 ABLATION = find_study("proxynca_pp/table7")
@@ -253,3 +254,11 @@ def test_a_search_of_other_length_is_named_in_the_conditions(tmp_path, squares, 
         assert ("2 trials" in done.conditions) is words
     plain = run_study(ABLATION, options(tmp_path, squares, rows=("full",), trials=2))
     assert "trials" not in plain.conditions
+
+
+def test_another_version_of_the_package_runs_everything_again(squares, monkeypatch):
+    experiment = Experiment()
+    before = run_key(experiment, squares, "held_out", {})
+    assert run_key(experiment, squares, "held_out", {}) == before
+    monkeypatch.setattr(results, "version", lambda name: "99")
+    assert run_key(experiment, squares, "held_out", {}) != before

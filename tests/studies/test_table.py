@@ -5,9 +5,9 @@ import json
 import pytest
 
 from lookalike.studies import find_study
-from lookalike.studies.render import PUBLISHED_APART, to_markdown, write_tables
+from lookalike.studies.render import PUBLISHED_APART, as_tree, to_markdown, write_tables
 from lookalike.studies.results import AS_PUBLISHED, Result, append_result
-from lookalike.studies.table import as_tree, build_tables, half_width
+from lookalike.studies.table import build_tables, half_width
 
 ABLATION = find_study("proxynca_pp/table7")
 

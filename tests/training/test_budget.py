@@ -41,7 +41,7 @@ def test_phases_of_partial_training_by_hand():
     seconds = estimate(Rung("partial", 100, 6), COSTS, COUNTS)
     assert seconds == pytest.approx(
         {
-            "first stages, cached": 1000 * (0.001 + 2 * 0.01),
+            "caching": 1000 * (0.001 + 2 * 0.01),
             "start": 1000 * 2 * 0.01 + 10,
             "training": 6 * 800 * 0.012,
             "validation": 6 * 200 * 2 * 0.01,
@@ -53,14 +53,14 @@ def test_phases_of_partial_training_by_hand():
 
 def test_phases_of_mode_frozen_without_training():
     seconds = estimate(Rung("frozen", 100, 0), COSTS, COUNTS, views=1)
-    assert set(seconds) == {"first stages, cached", "start", "test"}
-    assert seconds["first stages, cached"] == pytest.approx(1000 * 0.021)
+    assert set(seconds) == {"caching", "start", "test"}
+    assert seconds["caching"] == pytest.approx(1000 * 0.021)
     assert seconds["start"] == pytest.approx(10)
 
 
 def test_finetuning_decodes_in_every_pass_and_caches_nothing():
     seconds = estimate(Rung("finetune", 100, 2), COSTS, COUNTS, views=1)
-    assert "first stages, cached" not in seconds
+    assert "caching" not in seconds
     assert seconds["training"] == pytest.approx(2 * 800 * 0.013)
     assert seconds["validation"] == pytest.approx(2 * 200 * 0.011)
 
@@ -101,10 +101,10 @@ def test_more_time_never_gives_an_earlier_rung(factor):
 
 
 def test_the_plan_says_what_it_takes_and_what_twice_the_time_would_change():
-    plan = Plan(Rung("partial", 192, 6), {"first stages, cached": 90.0, "training": 240.0})
+    plan = Plan(Rung("partial", 192, 6), {"caching": 90.0, "training": 240.0})
     doubled = Plan(Rung("partial", 224, 10), {"training": 660.0})
     assert plan_lines(plan, doubled, minutes=6) == (
-        "plan for 6 minutes: mode partial at 192 px, 6 epochs; about 5.5 minutes (first stages, cached 1.5, "
+        "plan for 6 minutes: mode partial at 192 px, 6 epochs; about 5.5 minutes (caching 1.5, "
         "training 4.0)\n"
         "twice the time: mode partial at 224 px, 10 epochs; about 11.0 minutes"
     )

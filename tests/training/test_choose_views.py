@@ -9,10 +9,10 @@ from lookalike.embedding import embed
 from lookalike.errors import ArgumentError
 from lookalike.evaluation import Interval
 from lookalike.models.checkpoint import load_model
-from lookalike.training import views as module
+from lookalike.training import choose_views as module
+from lookalike.training.choose_views import views_line
 from lookalike.training.fit import fit
 from lookalike.training.run_dir import RunDir
-from lookalike.training.views import views_line
 from toys import TOY_SETTINGS
 
 MODES = ("frozen", "partial", "finetune")

@@ -104,6 +104,16 @@ def test_the_same_data_is_split_as_before(squares, tmp_path):
     assert digests[0] == digests[1]
 
 
+def test_a_run_remembers_where_it_started_from_wherever_it_is_resumed(squares, tmp_path, monkeypatch):
+    fit(squares, tmp_path / "first", toy("train.epochs=1"))
+    monkeypatch.chdir(tmp_path)
+    fit(squares, "second", toy("train.epochs=1"), start_from="first")
+    assert RunDir("second").read_json("data.json")["start_from"] == str(tmp_path / "first")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    fit(squares, tmp_path / "second", resume=True)
+
+
 def test_a_run_after_a_run_after_a_run_knows_all_classes(squares, tmp_path):
     fit(squares.of_classes(range(6)), tmp_path / "0", toy())
     for number in (1, 2):

@@ -13,7 +13,8 @@ import torch
 from lookalike.config.experiment import Experiment
 from lookalike.errors import MissingExtraError, UnknownNameError
 from lookalike.training.fit import fit
-from lookalike.training.step_log import LOGGERS, LogTarget, gradient_norm, open_step_log
+from lookalike.training.loggers import LOGGERS, LogTarget
+from lookalike.training.step_log import gradient_norm, open_step_log
 from lookalike.utils.progress import Progress
 from toys import TOY_SETTINGS
 

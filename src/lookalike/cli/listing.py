@@ -65,9 +65,11 @@ def _metric_key(name: str) -> str:
 
 
 def _settings() -> list[Facts]:
-    from lookalike.config.experiment import setting_facts
+    from lookalike.config.experiment import Experiment
+    from lookalike.config.setting_facts import setting_facts
 
-    return [{"setting": name, "default": default, "meaning": text} for name, default, text in setting_facts()]
+    facts = setting_facts(Experiment)
+    return [{"setting": name, "default": default, "meaning": text} for name, default, text in facts]
 
 
 def _studies() -> list[Facts]:

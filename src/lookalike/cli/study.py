@@ -141,8 +141,7 @@ def table(study: Name, out: Out = Path("studies"), json: Json = False) -> None:
     """Print the tables of a study from what has been run, one for each set of conditions."""
     from lookalike.errors import FileError
     from lookalike.studies import find_study
-    from lookalike.studies.render import write_tables
-    from lookalike.studies.table import as_tree
+    from lookalike.studies.render import as_tree, write_tables
 
     found = find_study(study)
     tables = write_tables(found, out)
@@ -158,8 +157,7 @@ def table(study: Name, out: Out = Path("studies"), json: Json = False) -> None:
 
 
 def _print_table(one: Any, json: bool) -> None:
-    from lookalike.studies.render import to_markdown
-    from lookalike.studies.table import as_tree
+    from lookalike.studies.render import as_tree, to_markdown
 
     if json:
         print_json(as_tree(one))

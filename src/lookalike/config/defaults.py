@@ -1,7 +1,7 @@
 """What settings become that are left open: by mode, device, backbone and number of images."""
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 MODE_DEFAULTS: dict[str, dict[str, Any]] = {
     "frozen": {"epochs": 30, "warmup_epochs": 0, "lr": 1e-4, "head_lr": 3e-3, "proxy_lr": 3e-2},
@@ -11,6 +11,11 @@ MODE_DEFAULTS: dict[str, dict[str, Any]] = {
 """What a None in `train` becomes, by mode; chosen on validation classes."""
 FEWEST_STEPS, MOST_EPOCHS = 150, 12
 """Mode partial trains for more epochs where the images are so few that its own make fewer steps, up to this many."""
+
+
+def default_mode(*, gpu: bool) -> Literal["partial", "finetune"]:
+    """The mode of a run that leaves `train.mode` open."""
+    return "finetune" if gpu else "partial"
 
 
 def default_epochs(mode: str, *, images: int, batch: int) -> int:

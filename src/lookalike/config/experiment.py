@@ -7,12 +7,12 @@ resolved experiment, complete: running it again on the same data gives the same 
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from lookalike.config.defaults import MODE_DEFAULTS, default_epochs, embedding_dim, input_size
+from lookalike.config.defaults import MODE_DEFAULTS, default_epochs, default_mode, embedding_dim, input_size
 from lookalike.config.schema import (
     BatchSettings,
     DataSettings,
@@ -21,6 +21,7 @@ from lookalike.config.schema import (
     Settings,
     TrainSettings,
 )
+from lookalike.config.setting_facts import setting_facts
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.splits import Split, three_way_split
 from lookalike.errors import ArgumentError, FileError, UnknownNameError
@@ -78,9 +79,9 @@ class Experiment(Settings):
             images: number of training images; a closed-form start has no more directions than these, and few take
                 more epochs.
         """
-        mode = self.train.mode or ("finetune" if gpu else "partial")
+        mode = self.train.mode or default_mode(gpu=gpu)
         train = {"mode": mode, "precision": "bf16-mixed" if gpu else "32-true", **MODE_DEFAULTS[mode]}
-        train["epochs"] = default_epochs(mode, images=images, batch=self.batch.size)
+        train["epochs"] = default_epochs(mode, images=images, batch=self.batch.images)
         train |= {key: value for key, value in self.train.model_dump().items() if value is not None}
         size = self.data.image_size or input_size(short_side, backbone_size, patch, gpu=gpu)
         data = self.data.model_dump() | {"image_size": size, "resize": self.data.resize or size}
@@ -251,31 +252,5 @@ def _assign(known: dict[str, Any], chosen: dict[str, Any], setting: str, value: 
 
 
 def _hint(setting: str) -> str:
-    return near_miss(setting, setting_names()) or f" (settings: {', '.join(setting_names())})"
-
-
-def setting_names() -> list[str]:
-    """Every dotted name that can be set, without the losses' own arguments."""
-    return [name for name, _, _ in setting_facts()]
-
-
-def setting_facts(model: type[BaseModel] = Experiment, prefix: str = "") -> list[tuple[str, Any, str]]:
-    """Name, default and meaning of everything that can be set."""
-    facts: list[tuple[str, Any, str]] = []
-    for name, info in model.model_fields.items():
-        kind = info.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            facts += setting_facts(kind, f"{prefix}{name}.")
-        else:
-            text, choices = info.description or "", _choices(kind)
-            if not all(choice in text for choice in choices):
-                text += f" (one of: {', '.join(choices)})"
-            facts.append((f"{prefix}{name}", info.default, text))
-    return facts
-
-
-def _choices(annotation: Any) -> list[str]:
-    """The values of a setting that takes a few only."""
-    if get_origin(annotation) is Literal:
-        return [str(value) for value in get_args(annotation)]
-    return [choice for part in get_args(annotation) for choice in _choices(part)]
+    names = [name for name, _, _ in setting_facts(Experiment)]
+    return near_miss(setting, names) or f" (settings: {', '.join(names)})"

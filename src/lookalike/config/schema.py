@@ -86,7 +86,9 @@ class ModelSettings(Settings):
         "(random), or the path of a weight file",
     )
     pooling: Literal["average", "maximum", "average_plus_maximum", "k_max", "catavgmax", "concat"] = Field(
-        "concat", description="how feature maps become one vector; concat: catavgmax of unit vectors"
+        "catavgmax",
+        description="how feature maps become one vector; catavgmax: average and maximum one after the other, "
+        "concat: the same of unit vectors",
     )
     pooling_k: int = Field(1, ge=1, description="k of k-max pooling")
     norm: Literal["none", "layer_norm", "unit"] = Field(
@@ -142,6 +144,11 @@ class BatchSettings(Settings):
     drop_last: bool = Field(
         False, description="random sampler: leave out the last batch of an epoch if it is smaller"
     )
+
+    @property
+    def images(self) -> int:
+        """Images per batch of the chosen sampler."""
+        return self.size if self.sampler == "random" else self.classes * self.per_class
 
 
 class ScheduleSettings(Settings):

@@ -15,7 +15,6 @@ from lookalike.losses.hierarchical_triplet import HierarchicalTriplet as Hierarc
 from lookalike.losses.horde import Horde as Horde
 from lookalike.losses.nearest_margin import NearestMargin as NearestMargin
 from lookalike.losses.norm_softmax import NormSoftmax as NormSoftmax
-from lookalike.losses.pair_counts import PairCounts as PairCounts
 from lookalike.losses.pairs import Contrastive as Contrastive
 from lookalike.losses.pairs import LiftedStructure as LiftedStructure
 from lookalike.losses.pairs import Margin as Margin

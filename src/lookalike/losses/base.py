@@ -24,7 +24,6 @@ from torch import Generator, Tensor, nn
 from lookalike.losses import proxy_init as inits
 from lookalike.losses.batch_checks import as_labels, check_batch
 from lookalike.losses.functional import full_precision, unit_rows
-from lookalike.losses.pair_counts import PairCounts
 from lookalike.losses.search_range import SearchRange
 from lookalike.utils.validation import check_at_least, check_choice
 
@@ -58,9 +57,9 @@ class MetricLoss(nn.Module, ABC):
         self._reset: list[nn.Parameter] = []
 
     @property
-    @abstractmethod
     def proxy_loss(self) -> "ProxyLoss | None":
         """The loss that holds the proxies of the classes: itself, a wrapped one, or None without proxies."""
+        return None
 
     def checked(self, embeddings: Tensor, labels: Tensor | NDArray[Any]) -> Tensor:
         """The labels as int64 on the embeddings' device, after every check of the batch.
@@ -87,10 +86,6 @@ class MetricLoss(nn.Module, ABC):
         """Parameters that `forward` has set since the last call; their optimizer state has to be dropped."""
         reset, self._reset = self._reset, []
         return reset
-
-    def pop_pair_counts(self) -> PairCounts | None:
-        """For a loss of pairs: in how many batches since the last call it found none. None for other losses."""
-        return None
 
 
 class ProxyLoss(MetricLoss):

@@ -21,10 +21,6 @@ class BatchPlanner(MetricLoss):
     """A loss of pairs or triplets whose training images meet by what the network makes of them."""
 
     @property
-    def proxy_loss(self) -> None:
-        """None: there are no proxies."""
-
-    @property
     @abstractmethod
     def looks_at_pooled(self) -> bool:
         """Whether `look` takes the pooled vectors before the projection, instead of the embeddings."""

@@ -6,8 +6,8 @@ Shapes: B batch.
 import torch
 from torch import Tensor
 
+from lookalike.losses.base import MetricLoss
 from lookalike.losses.functional import full_precision, unit_rows
-from lookalike.losses.pair_loss import PairLoss
 from lookalike.utils.validation import check_between
 
 
@@ -25,7 +25,7 @@ def cosine_contrastive(sims_BB: Tensor, labels_B: Tensor, *, negative_margin: fl
     return (positive_term + negative_term) / 2
 
 
-class CosineContrastive(PairLoss):
+class CosineContrastive(MetricLoss):
     """mean_p (1 - s_p)^2 / 2 + mean over active negatives of (s_n - negative_margin) / 2, s a cosine similarity.
 
     Args:
@@ -41,7 +41,6 @@ class CosineContrastive(PairLoss):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         labels = self.checked(embeddings, labels)
-        self.count(labels)
         with full_precision(embeddings):
             unit_BD = unit_rows(embeddings)
             return cosine_contrastive(unit_BD @ unit_BD.T, labels, negative_margin=self.negative_margin)

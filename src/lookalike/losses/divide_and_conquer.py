@@ -14,7 +14,7 @@ from lookalike.errors import ArgumentError
 from lookalike.losses.batch_planner import BatchPlanner, Rows, draw_images, rows_by_class
 from lookalike.losses.build import Base, build, class_and_settings
 from lookalike.losses.functional import full_precision, unit_rows
-from lookalike.losses.hierarchical import spherical_kmeans
+from lookalike.losses.spherical_kmeans import spherical_kmeans
 from lookalike.utils.validation import check_at_least, check_between
 
 

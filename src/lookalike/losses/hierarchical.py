@@ -8,16 +8,13 @@ unit vectors, coarse proxies by clustering, renewed every T iterations, the same
 tuned, and the variant with a given hierarchy. Everything else is an argument here, without a claim that the
 authors chose its default.
 
-Shapes: N vectors, K clusters, D dimension, C classes.
+Shapes: C classes, D dimension.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 from torch.func import functional_call
 
@@ -27,34 +24,8 @@ from lookalike.losses.build import Base, build, build_base, class_and_settings
 from lookalike.losses.class_tree import Tree, build_tree
 from lookalike.losses.functional import unit_rows
 from lookalike.losses.levels import chain, group_means, level_sizes, one_per_level
+from lookalike.losses.spherical_kmeans import spherical_kmeans
 from lookalike.utils.validation import check_at_least, check_choice
-
-
-def spherical_kmeans(
-    unit_ND: NDArray[Any], clusters: int, *, start_KD: NDArray[Any] | None = None, seed: int = 0
-) -> NDArray[np.int64]:
-    """Cluster of each unit vector: k-means, then the nearest of its centers at length 1.
-
-    Args:
-        start_KD: centers to start from; drawn by k-means++ from the seed when None.
-
-    An empty cluster gets the vector that is farthest from its own center, among clusters of two or more.
-    """
-    from sklearn.cluster import KMeans  # 95 MB of memory and most of a second, which other losses do not need
-    from sklearn.exceptions import ConvergenceWarning
-
-    with warnings.catch_warnings():  # of fewer distinct vectors than clusters, which is handled below
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        start = "k-means++" if start_KD is None else start_KD
-        centers_KD = KMeans(clusters, init=start, n_init=1, random_state=seed).fit(unit_ND).cluster_centers_
-    lengths_K1 = np.linalg.norm(centers_KD, axis=1, keepdims=True)
-    cosines_NK = unit_ND @ (centers_KD / np.maximum(lengths_K1, 1e-12)).T
-    nearest_N = cosines_NK.argmax(axis=1)
-    for empty in np.setdiff1d(np.arange(clusters), nearest_N):
-        to_center_N = cosines_NK[np.arange(len(nearest_N)), nearest_N]
-        singleton_N = np.bincount(nearest_N, minlength=clusters)[nearest_N] == 1
-        nearest_N[np.where(singleton_N, np.inf, to_center_N).argmin()] = empty
-    return np.asarray(nearest_N, dtype=np.int64)
 
 
 def _levels(

@@ -33,7 +33,7 @@ def class_spreads(unit_ND: Tensor, labels_N: Tensor, num_classes: int) -> tuple[
     return sum_CD / count_C.clamp_min(1)[:, None], spread_C
 
 
-def class_tree(
+def nodes_by_level(
     mean_CD: Tensor, count_C: Tensor, thresholds: NDArray[np.float64], merge: str
 ) -> NDArray[np.int64]:
     """The node of each class on each level (L+1, C): nodes nearer than the level's threshold are one.
@@ -157,7 +157,7 @@ class HierarchicalTriplet(BatchPlanner):
         self.spread_C.copy_(spread_C)
         self.mean_CD.copy_(mean_CD)
         self.threshold_L.copy_(torch.from_numpy(thresholds))
-        self.node_LC.copy_(torch.from_numpy(class_tree(mean_CD, count_C, thresholds, self.merge)))
+        self.node_LC.copy_(torch.from_numpy(nodes_by_level(mean_CD, count_C, thresholds, self.merge)))
 
     def plan(
         self, labels_N: Rows, draws: Generator, *, done: float, classes: int, per_class: int

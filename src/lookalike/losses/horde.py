@@ -16,7 +16,6 @@ from lookalike.losses.base import MetricLoss, ProxyLoss
 from lookalike.losses.build import Base, build_base
 from lookalike.losses.functional import full_precision
 from lookalike.losses.levels import one_per_level
-from lookalike.losses.pair_counts import PairCounts
 from lookalike.utils.validation import check_at_least
 
 
@@ -82,12 +81,6 @@ class Horde(MetricLoss):
         first = self.order_losses[0]
         assert isinstance(first, MetricLoss)
         return first.proxy_loss
-
-    def pop_pair_counts(self) -> PairCounts | None:
-        """Those of the loss on the embedding itself; all orders see the same labels."""
-        first = self.order_losses[0]
-        assert isinstance(first, MetricLoss)
-        return first.pop_pair_counts()
 
     def moments(self, feature_maps: Tensor) -> list[Tensor]:
         """Embeddings (B, D) of orders 2 to K of feature maps (B, F, height, width), in float32 or better."""

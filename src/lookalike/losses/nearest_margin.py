@@ -6,8 +6,8 @@ Shapes: B batch, T triplets.
 import torch
 from torch import Tensor
 
+from lookalike.losses.base import MetricLoss
 from lookalike.losses.functional import full_precision, unit_rows
-from lookalike.losses.pair_loss import PairLoss
 from lookalike.utils.validation import check_at_least, check_choice
 
 Triplets = tuple[Tensor, Tensor, Tensor]
@@ -33,7 +33,7 @@ def nearest_triplets(distances_BB: Tensor, labels_B: Tensor, cutoff: float) -> T
     return anchor_T, positive_T, negative_T
 
 
-class NearestMargin(PairLoss):
+class NearestMargin(MetricLoss):
     """Sum over triplets of [d_ap - beta + margin]+ and [beta - d_an + margin]+, over the count above 0.
 
     d = sqrt(|a - p|^2 + 1e-8), of unit vectors; triplets as `nearest_triplets` says.
@@ -71,9 +71,7 @@ class NearestMargin(PairLoss):
         with full_precision(embeddings):
             unit_BD = unit_rows(embeddings)
             distances_BB = (2 - 2 * unit_BD @ unit_BD.T).clamp_min(0.0).add(1e-8).sqrt()
-            triplets = nearest_triplets(distances_BB.detach(), labels, self.cutoff)
-            self.count(labels, triplets)
-            anchor_T, positive_T, negative_T = triplets
+            anchor_T, positive_T, negative_T = nearest_triplets(distances_BB.detach(), labels, self.cutoff)
             far_T = (distances_BB[anchor_T, positive_T] - self.beta + self.margin).clamp_min(0.0)
             near_T = (self.beta - distances_BB[anchor_T, negative_T] + self.margin).clamp_min(0.0)
             if self.divide_by == "triplets":

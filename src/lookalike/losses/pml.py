@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from lookalike.errors import ArgumentError
 from lookalike.losses.base import MetricLoss
 from lookalike.losses.functional import full_precision, unit_rows
-from lookalike.losses.pair_loss import PairLoss
 
 
 def pml(module: str) -> Any:
@@ -20,7 +19,7 @@ def pml(module: str) -> Any:
     return importlib.import_module(f"pytorch_metric_learning.{module}")
 
 
-class PMLLoss(PairLoss):
+class PMLLoss(MetricLoss):
     """A loss of pytorch-metric-learning on the pairs or triplets that its miner finds.
 
     Args:
@@ -51,7 +50,6 @@ class PMLLoss(PairLoss):
             else:
                 embeddings = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
             mined = self.miner(embeddings, labels) if self.miner is not None else None
-            self.count(labels, mined)
             value: Tensor = self.loss(embeddings, labels, mined)
             return value
 

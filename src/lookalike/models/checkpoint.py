@@ -7,7 +7,7 @@ other tools. Proxies are not part of a model: class names are kept as plain stri
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -150,18 +150,18 @@ def fingerprint(embedder: Embedder) -> str:
         for name, value in embedder.state_dict().items()
         if not name.endswith("num_batches_tracked")
     }
-    return _digest(settings, weights)
+    return digest(settings, weights)
 
 
 def _checksum(config: dict[str, Any], tensors: dict[str, Tensor]) -> str:
     """SHA-256 (hex) of everything in a file but the checksum itself."""
-    return _digest({key: value for key, value in config.items() if key != "checksum"}, tensors)
+    return digest({key: value for key, value in config.items() if key != "checksum"}, tensors)
 
 
-def _digest(values: dict[str, Any], tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
+def digest(values: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 (hex) of plain values and of named tensors, with their types and shapes."""
+    found = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
     for name, value in sorted(tensors.items()):
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        data = value.detach().cpu().contiguous()
-        digest.update(data.flatten().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+        found.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        found.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return found.hexdigest()

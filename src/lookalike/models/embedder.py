@@ -30,7 +30,7 @@ from lookalike.models.stages import (
     stage_costs,
 )
 from lookalike.models.trace import features
-from lookalike.models.views import VIEWS, image_views, mean_over_views
+from lookalike.models.views import VIEWS, image_views, mean_of_views
 from lookalike.preprocessing import Normalize, Preprocessing
 from lookalike.utils.validation import check_at_least, check_choice
 
@@ -131,7 +131,7 @@ class Embedder(nn.Module):
 
     def forward(self, images_BCHW: Tensor) -> Tensor:
         views = image_views(images_BCHW, self.config.views)
-        return self.project(mean_over_views(lambda view: self.pool(self.feature_maps(view)), views))
+        return self.project(mean_of_views([self.pool(self.feature_maps(view)) for view in views]))
 
     def set_views(self, views: int) -> None:
         """Makes `forward` see the image alone (1), or average it with its mirror image (2), at twice the cost."""
@@ -222,7 +222,7 @@ def build_embedder(
     backbone: str = "tf_efficientnet_lite0",
     *,
     weights: str | Path = "auto",
-    pooling: str = "concat",
+    pooling: str = "catavgmax",
     k: int = 1,
     norm: str = "none",
     embedding_dim: int | None = 512,

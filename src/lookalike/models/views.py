@@ -5,7 +5,7 @@ instead gives the same retrieval within 0.02 percent, but only the mean before t
 means and the closed-form projections be computed on exactly what is compared later.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor
 
@@ -17,9 +17,6 @@ def image_views(images_BCHW: Tensor, views: int) -> tuple[Tensor, ...]:
     return (images_BCHW,) if views == 1 else (images_BCHW, images_BCHW.flip(-1))
 
 
-def mean_over_views(function: Callable[[Tensor], Tensor], views: Sequence[Tensor]) -> Tensor:
-    """The mean of `function` of each view; of one view it is the function itself, bit for bit."""
-    total = function(views[0])
-    for view in views[1:]:
-        total = total + function(view)
-    return total if len(views) == 1 else total / len(views)
+def mean_of_views(pooled: Sequence[Tensor]) -> Tensor:
+    """The mean of the pooled vectors of each view; those of one view stay as they are, bit for bit."""
+    return pooled[0] if len(pooled) == 1 else sum(pooled[1:], pooled[0]) / len(pooled)

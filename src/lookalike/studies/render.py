@@ -2,6 +2,7 @@
 
 import base64
 from pathlib import Path
+from typing import Any
 
 from lookalike.evaluation.intervals import Interval
 from lookalike.reporting.page import render
@@ -10,7 +11,7 @@ from lookalike.studies.metric_keys import COSTS
 from lookalike.studies.published import SOURCES
 from lookalike.studies.results import table_folder
 from lookalike.studies.study import Study
-from lookalike.studies.table import Line, Table, as_tree, build_tables, half_width
+from lookalike.studies.table import Line, Table, build_tables, half_width
 from lookalike.utils.io import to_json, write_text
 
 Cells = list[list[str]]
@@ -113,6 +114,51 @@ def _number(metric: str, interval: Interval | None) -> str:
 def _grid(header: list[str], rows: Cells) -> str:
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def as_tree(table: Table) -> dict[str, Any]:
+    """The table as plain values for JSON; published numbers of a row that cannot be compared stand apart."""
+    order = table.agreement()
+    return {
+        "study": table.study.id,
+        "title": table.title,
+        "conditions": table.conditions,
+        "comparable": table.comparable,
+        "metrics": list(table.metrics),
+        "rows": [_line_tree(table, line) for line in table.lines],
+        "published_elsewhere": {
+            line.row.name: _published_tree(line)
+            for line in table.lines
+            if line.row.published and not line.comparable
+        },
+        "order": None if order is None else vars(order),
+    }
+
+
+def _line_tree(table: Table, line: Line) -> dict[str, Any]:
+    tree: dict[str, Any] = {
+        "row": line.row.name,
+        "dataset": line.dataset or None,
+        "comparable": line.comparable,
+        "protocol": line.protocol or None,
+        "ours": {
+            key: {"mean": interval.mean, "half_width": half_width(interval), "n": interval.n}
+            for key, interval in line.ours.items()
+        },
+        "selected_on": line.selected_on or None,
+        "kept": line.kept or None,
+        "seconds": line.seconds,
+        "status": line.status or None,
+        "note": line.row.note or None,
+    }
+    if line.comparable:
+        tree["published"] = _published_tree(line)
+        tree["difference"] = {m: d for m in table.metrics if (d := line.difference(m)) is not None}
+    return tree
+
+
+def _published_tree(line: Line) -> dict[str, Any]:
+    return {key: number.to_dict() for key, number in line.row.published.items()}
 
 
 def write_tables(study: Study, out: Path) -> list[Table]:

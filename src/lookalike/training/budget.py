@@ -127,7 +127,7 @@ def estimate(rung: Rung, costs: Costs, counts: Counts, *, views: int = 2) -> dic
     if rung.mode == "frozen":
         cached, passes = cached + forward, 0.0
     phases = {
-        "first stages, cached": 0.0 if rung.mode == "finetune" else known * (costs.decode + views * cached),
+        "caching": 0.0 if rung.mode == "finetune" else known * (costs.decode + views * cached),
         "start": counts.train * passes + counts.validation * passes + 2 * costs.closed_form,
         "training": rung.epochs * counts.train * (once_more + costs.step(size)),
         "validation": rung.epochs * counts.validation * passes,

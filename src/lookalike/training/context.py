@@ -51,7 +51,7 @@ class RunContext:
     Attributes:
         experiment: resolved, without a None that matters.
         start_from: the run directory whose model training starts from.
-        log_to: loggers of each step, of `step_log.LOGGERS`.
+        log_to: loggers of each step, of `loggers.LOGGERS`.
     """
 
     experiment: Experiment

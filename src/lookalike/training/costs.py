@@ -22,6 +22,7 @@ from lookalike.models.fuse import fuse_for_inference
 from lookalike.models.whitening import whitened
 from lookalike.training.budget import Costs, through
 from lookalike.training.trainable import TrainablePart
+from lookalike.utils.device import keep_random_state
 
 IMAGES = 16
 """Images of a measured batch; the cost of one image hardly depends on it from here on."""
@@ -40,7 +41,8 @@ def measure_costs(
     frozen_stages = 0
     if mode == "partial":
         frozen_stages = experiment.train.frozen_stages or embedder.default_frozen_stages()
-    found = [_at_size(embedder, mode, frozen_stages, size, device) for size in sizes]
+    with keep_random_state(device):
+        found = [_at_size(embedder, mode, frozen_stages, size, device) for size in sizes]
     frozen, forward, step = (
         through((sizes[0], one), (sizes[1], other)) for one, other in zip(*found, strict=True)
     )

@@ -8,7 +8,7 @@ from torch import Tensor
 from lookalike.embedding import embed_with
 from lookalike.models.embedder import Embedder
 from lookalike.models.fuse import fuse_for_inference
-from lookalike.models.views import image_views, mean_over_views
+from lookalike.models.views import image_views, mean_of_views
 from lookalike.training.context import RunContext
 from lookalike.training.feature_cache import FeatureCache
 from lookalike.training.trainable import TrainablePart
@@ -32,7 +32,7 @@ def _from_cache(
     views = range(trainable.embedder.config.views)
     cache.ensure(views)
     arrays = [torch.from_numpy(np.array(cache.array(view))) for view in views]
-    pooled = mean_over_views(context.fabric.to_device, arrays)
+    pooled = mean_of_views([context.fabric.to_device(array) for array in arrays])
     with torch.inference_mode():
         first, second = (model.project(pooled).cpu().numpy() for model in (start, trainable.embedder))
     return first, second
@@ -47,7 +47,9 @@ def _from_images(context: RunContext, trainable: TrainablePart, start: Embedder)
 
         def both(images: Tensor) -> list[Tensor]:
             maps = [frozen(view) for view in image_views(images, views)]
-            return [head.embedder.project(mean_over_views(head.pooled, maps)) for head in heads]
+            return [
+                head.embedder.project(mean_of_views([head.pooled(view) for view in maps])) for head in heads
+            ]
     else:
 
         def both(images: Tensor) -> list[Tensor]:

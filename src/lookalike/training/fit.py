@@ -33,7 +33,8 @@ from lookalike.training.data_facts import check_same_data, data_facts, save_imag
 from lookalike.training.evaluate_run import score
 from lookalike.training.final_test import embed_test_images
 from lookalike.training.inputs import build_cache
-from lookalike.training.planning import estimate_run, plan_experiment
+from lookalike.training.loggers import check_loggers
+from lookalike.training.minutes import estimate_run, plan_experiment
 from lookalike.training.run_dir import RunDir
 from lookalike.training.selection import refit, select
 from lookalike.training.setup import build_network, launch, resolve_experiment, save_best_model
@@ -47,7 +48,6 @@ from lookalike.training.start_from import (
     seen_by,
     split_after,
 )
-from lookalike.training.step_log import check_loggers
 from lookalike.training.summary import build_result, describe_plan, describe_result
 from lookalike.training.trainable import TrainablePart
 from lookalike.utils.device import pick_device

@@ -28,6 +28,7 @@ from lookalike.training.inputs import Batches, Inputs
 from lookalike.training.state import TrainingState, clone_state
 from lookalike.training.step_log import StepLog
 from lookalike.training.trainable import TrainablePart
+from lookalike.utils.device import keep_random_state
 from lookalike.utils.distributed import Processes, average_buffers, global_batch
 from lookalike.utils.progress import Phase, Progress
 
@@ -85,14 +86,11 @@ def train(
             learner.begin_epoch(epoch)
             mean_loss, steps = _train_epoch(learner, inputs, batches, epoch, rate, phase)
         learner.end_epoch()
-        skipped, pairs = optimizers.pop_skipped(), loss.pop_pair_counts()
-        if skipped:
+        if skipped := optimizers.pop_skipped():
             progress.say(
                 f"epoch {epoch}: {skipped} steps were skipped, since gradients overflowed 16-bit numbers; a few at the "
                 "start are usual, else lower the learning rates or set train.precision=bf16-mixed"
             )
-        if pairs is not None and pairs.warning:
-            progress.warn(pairs.warning)
         record = {
             "epoch": epoch,
             "loss": mean_loss,
@@ -234,8 +232,7 @@ def _end_epoch(
 @contextmanager
 def _seeded(fabric: Fabric, seed: int, epoch: int) -> Iterator[None]:
     """Torch's random state set from (seed, epoch), and afterwards as it was."""
-    devices = [fabric.device] if fabric.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
+    with keep_random_state(fabric.device):
         torch.manual_seed(seed * 1_000_003 + epoch)
         yield
 

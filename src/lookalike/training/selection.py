@@ -14,15 +14,16 @@ from lookalike.evaluation import Interval, paired_difference
 from lookalike.losses import HierarchicalProxyLoss
 from lookalike.models.embedder import Embedder
 from lookalike.optim.schedules import drops, replayed
+from lookalike.training.choose_views import ONE_ERROR, choose_views
 from lookalike.training.context import RunContext
+from lookalike.training.embed_inputs import embed_all
 from lookalike.training.feature_cache import FeatureCache
 from lookalike.training.inputs import Inputs, build_inputs
-from lookalike.training.setup import embed_all, init_projection, init_projection_and_loss
+from lookalike.training.projection import init_projection, init_projection_and_loss
 from lookalike.training.stage import Stage, Validation
 from lookalike.training.start_from import class_means, save_proxies
 from lookalike.training.summary import SelectionResult, choice_line
 from lookalike.training.trainable import TrainablePart
-from lookalike.training.views import ONE_ERROR, choose_views
 
 
 def choose(candidates: dict[str, dict[str, float]], metric: str, finish_gain: Interval | None) -> str:

@@ -1,4 +1,4 @@
-"""Builds what a run trains: processes, network, projection, loss and batches."""
+"""Builds what a run trains: processes, network, loss and batches."""
 
 import inspect
 import os
@@ -19,15 +19,11 @@ from lookalike.data.splits import Split
 from lookalike.errors import ArgumentError, DataError
 from lookalike.losses import LOSSES, MetricLoss
 from lookalike.losses.sharded import Sharded
-from lookalike.models import whitening
 from lookalike.models.backbones import describe
 from lookalike.models.checkpoint import load_model, save_model
 from lookalike.models.embedder import Embedder, build_embedder
-from lookalike.models.fuse import fuse_for_inference
-from lookalike.models.views import mean_over_views
 from lookalike.training.context import RunContext
-from lookalike.training.inputs import Batches, Inputs
-from lookalike.training.start_from import keep_proxies
+from lookalike.training.inputs import Batches
 from lookalike.training.trainable import TrainablePart
 from lookalike.utils.distributed import PATIENCE, end_with_main_process, use_short_timeouts
 from lookalike.utils.validation import check_at_least, look_up
@@ -108,112 +104,6 @@ def build_network(context: RunContext) -> TrainablePart:
     embedder.set_views(model.views or 1)  # `choose_views` decides where the experiment does not
     embedder.to(context.fabric.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     return TrainablePart(embedder, context.mode, frozen_stages)
-
-
-def embed_all(context: RunContext, trainable: TrainablePart, inputs: Inputs, *, project: bool) -> Tensor:
-    """Embeddings (without `project`: pooled vectors) of every input, unaugmented, on the CPU.
-
-    Pooled vectors are means over the embedder's views, as in its `forward`.
-    """
-    embedder, fused = trainable.embedder.eval(), _fuse(trainable)
-    inputs.ensure_views(embedder.config.views)
-
-    def embed(views: tuple[Tensor, ...]) -> Tensor:
-        pooled = mean_over_views(lambda view: fused.pooled(context.fabric.to_device(view)), views)
-        return fused.embedder.project(pooled) if project else pooled
-
-    with torch.inference_mode(), context.fabric.autocast():
-        share = inputs.iter_eval(*context.processes.share(len(inputs)), views=embedder.config.views)
-        results = [embed(views).float() for views in share]
-        return context.processes.gather(torch.cat(results)).cpu().clone()  # cloned: out of inference mode
-
-
-def pooled_by_view(context: RunContext, trainable: TrainablePart, inputs: Inputs, views: int) -> list[Tensor]:
-    """Pooled vectors of every input, unaugmented, on the CPU: a tensor for each of its first views."""
-    trainable.embedder.eval()
-    inputs.ensure_views(views)
-    fused, parts = _fuse(trainable), []
-    with torch.inference_mode(), context.fabric.autocast():
-        for batch in inputs.iter_eval(*context.processes.share(len(inputs)), views=views):
-            pooled = [fused.pooled(context.fabric.to_device(view)).float() for view in batch]
-            parts.append(torch.stack(pooled, dim=1))
-        every = context.processes.gather(torch.cat(parts)).cpu()
-    return [view.clone().contiguous() for view in every.unbind(1)]  # cloned: out of inference mode
-
-
-def _fuse(trainable: TrainablePart) -> TrainablePart:
-    """A copy for inference, batch norm folded into the convolutions."""
-    if trainable.mode == "frozen":
-        return trainable
-    return TrainablePart(fuse_for_inference(trainable.embedder), trainable.mode, trainable.frozen_stages)
-
-
-def init_projection(
-    context: RunContext, embedder: Embedder, form: str, pooled_NF: Tensor, labels_N: Tensor
-) -> None:
-    """Sets the projection to the start or finish named `form`, computed on training features."""
-    dim, features = embedder.embedding_dim, embedder.pooled_dim
-    if form == "none":
-        return
-    if form == "whitened":
-        projection = whitening.whitened(pooled_NF, labels_N, dim, parts=features // embedder.channels)
-    elif form == "pca":
-        projection = whitening.pca(pooled_NF, dim)
-    elif form == "identity":
-        projection = whitening.identity(features, dim)
-    else:
-        generator = torch.Generator().manual_seed(context.experiment.seed)
-        init = "kaiming" if form == "kaiming" else "uniform"
-        projection = whitening.random(features, dim, generator, init=init)
-    embedder.set_projection(*projection)
-
-
-def init_start(context: RunContext, embedder: Embedder, pooled_NF: Tensor, labels_N: Tensor) -> None:
-    """Sets the projection to `model.start`; where images are too few or alike, to a simpler start, and says so.
-
-    Raises:
-        ArgumentError: a start without statistics cannot be set either.
-    """
-    start = context.experiment.model.start
-    simpler = {"whitened": ("whitened", "pca", "random"), "pca": ("pca", "random")}.get(start, (start,))
-    for form in simpler[:-1]:
-        try:
-            init_projection(context, embedder, form, pooled_NF, labels_N)
-        except ArgumentError as error:
-            context.progress.warn(f"model.start={form} is not possible here: {error}")
-        else:
-            return
-    init_projection(context, embedder, simpler[-1], pooled_NF, labels_N)
-
-
-def init_projection_and_loss(
-    context: RunContext, trainable: TrainablePart, inputs: Inputs, pooled: Tensor, num_classes: int
-) -> MetricLoss:
-    """Sets the projection's start and returns the loss, its proxies at their start.
-
-    Args:
-        pooled: the pooled vectors of `inputs`.
-    """
-    experiment, embedder = context.experiment, trainable.embedder
-    if context.start_from is None:
-        init_start(context, embedder, pooled, inputs.labels)
-    generator = torch.Generator().manual_seed(experiment.seed)
-    loss = build_loss(
-        experiment,
-        num_classes,
-        embedder.embedding_dim,
-        channels=embedder.channels,
-        generator=generator,
-        coarse=inputs.table.coarse,
-    )
-    proxies = loss.proxy_loss
-    if proxies and not experiment.train.compat.random_proxies:
-        with torch.no_grad():
-            embeddings = embedder.project(pooled.to(context.fabric.device)).cpu()
-        loss.initialize_proxies_at_class_means(embeddings, inputs.labels, generator)
-    if context.start_from is not None:
-        keep_proxies(context, inputs.table.class_names, loss)
-    return loss.to(context.fabric.device)
 
 
 def build_loss(

@@ -11,15 +11,17 @@ from lookalike.errors import TrainingError
 from lookalike.evaluation import RetrievalResult, embedding_health
 from lookalike.losses import BatchPlanner, MetricLoss
 from lookalike.training.context import RunContext
+from lookalike.training.embed_inputs import embed_all
 from lookalike.training.evaluate_run import score
 from lookalike.training.inputs import Batches, Inputs
+from lookalike.training.loggers import LogTarget
 from lookalike.training.loop import train
 from lookalike.training.planned_batches import PlannedBatches
 from lookalike.training.run_dir import LOGS
-from lookalike.training.setup import build_batch_sampler, embed_all, save_best_model
+from lookalike.training.setup import build_batch_sampler, save_best_model
 from lookalike.training.start_from import save_loss_proxies
 from lookalike.training.state import TrainingState, load_state, save_state
-from lookalike.training.step_log import LogTarget, StepLog, open_step_log
+from lookalike.training.step_log import StepLog, open_step_log
 from lookalike.training.summary import epoch_line
 from lookalike.training.trainable import TrainablePart
 

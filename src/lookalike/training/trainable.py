@@ -7,19 +7,18 @@
 | frozen   | backbone and pooling: one vector per image      | the projection                           |
 """
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import Parameter
 
 from lookalike.config.schema import Mode
 from lookalike.models import pooling
+from lookalike.models.checkpoint import digest
 from lookalike.models.embedder import Embedder
 from lookalike.models.fuse import fuse_for_inference
 
@@ -86,9 +85,12 @@ class FrozenPart:
     def key(self) -> dict[str, Any]:
         """Everything about the network that decides the outputs."""
         if self.output == "activations":
-            weights = weight_digest(self.embedder.frozen_part(self.frozen_stages))
+            weights = digest({}, self.embedder.frozen_part(self.frozen_stages).state_dict())
             return {"output": self.output, "weights": weights, "frozen_stages": self.frozen_stages}
-        key: dict[str, Any] = {"output": self.output, "weights": weight_digest(self.embedder.backbone)}
+        key: dict[str, Any] = {
+            "output": self.output,
+            "weights": digest({}, self.embedder.backbone.state_dict()),
+        }
         if self.output == "pooled":
             config = self.embedder.config
             key |= {"pooling": config.pooling, "k": config.k, "norm": config.norm}
@@ -113,11 +115,3 @@ class FrozenPart:
         """Pooled vectors from the outputs of `before_pooling`."""
         config = self.embedder.config
         return pooling.normed(pooling.from_average_and_maximum(both_BG, config.pooling), config.norm)
-
-
-def weight_digest(module: nn.Module) -> str:
-    """Hash of all parameters and buffers of `module`, in order."""
-    digest = hashlib.blake2b(digest_size=16)
-    for tensor in module.state_dict().values():
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()

@@ -1,4 +1,6 @@
-"""The device that a command runs on."""
+"""The device that a command runs on, and its random state."""
+
+from contextlib import AbstractContextManager
 
 import torch
 
@@ -19,3 +21,8 @@ def pick_device(name: str) -> torch.device:
     if not present[name]:
         raise ArgumentError(f"this machine has no device '{name}'; use --device auto")
     return torch.device(name)
+
+
+def keep_random_state(device: torch.device) -> AbstractContextManager[None]:
+    """A context after which torch's random state, on the CPU and on this device, is what it was."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])

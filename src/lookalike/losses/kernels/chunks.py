@@ -59,8 +59,8 @@ class Chunk:
 
     def add_to_target_(self, x_BK: Tensor, values: Tensor | float) -> Tensor:
         """Adds `values`, (T,) or one number, to the entries of own classes, in place."""
-        values = torch.as_tensor(values, dtype=x_BK.dtype, device=x_BK.device)
-        return x_BK.index_put_((self.samples_T, self.columns_T), values, accumulate=True)
+        x_BK[self.samples_T, self.columns_T] += values
+        return x_BK
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.evaluation.clustering import cluster_scores
+from lookalike.ranking import nearest
 from lookalike.studies.metric_keys import CLUSTERING, COSTS, SIMILARITIES, split_key
 from lookalike.training.evaluate_run import score
 
@@ -67,32 +68,29 @@ def reset_peak_memory() -> None:
         torch.cuda.reset_peak_memory_stats()
 
 
-def retrievals(
-    table: LabeledImages, matrix: Matrix, *, queries: int = 8, hits: int = 4
-) -> list[dict[str, Any]]:
-    """The nearest images, by cosine, of one query of each of evenly spaced classes.
+SHOWN_QUERIES, SHOWN_HITS = 8, 4
+
+
+def retrievals(table: LabeledImages, matrix: Matrix) -> list[dict[str, Any]]:
+    """The nearest images, by cosine, of one query of each of a few evenly spaced classes.
 
     Returns:
         For each query its file, and of each hit the file and whether it is of the query's class.
     """
-    unit = matrix / np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-12)
-    asks, answers = np.ones(len(table), bool), np.ones(len(table), bool)
-    if table.role is not None:
-        asks, answers = table.role != "gallery", table.role != "query"
-    classes = np.unique(table.labels[asks])
-    found = []
-    for label in classes[np.linspace(0, len(classes) - 1, min(queries, len(classes))).astype(int)]:
-        query = int(np.flatnonzero((table.labels == label) & asks)[0])
-        cosines = np.where(answers, unit @ unit[query], -np.inf)
-        cosines[query] = -np.inf
-        nearest = np.argsort(-cosines, kind="stable")[:hits].tolist()
-        found.append(
-            {
-                "query": str(table.file(query)),
-                "hits": [
-                    {"file": str(table.file(row)), "same_class": bool(table.labels[row] == label)}
-                    for row in nearest
-                ],
-            }
-        )
-    return found
+    queries, gallery, labels = table.queries(), table.gallery(), table.labels
+    classes, first = np.unique(labels[queries], return_index=True)
+    spaced = np.linspace(0, len(classes) - 1, min(SHOWN_QUERIES, len(classes))).astype(int)
+    rows = queries[first[spaced]]
+    position = np.full(len(table), -1)
+    position[gallery] = np.arange(len(gallery))
+    hits, _ = nearest(matrix[rows], matrix[gallery], SHOWN_HITS, self_index=position[rows])
+    return [
+        {
+            "query": str(table.file(row)),
+            "hits": [
+                {"file": str(table.file(hit)), "same_class": bool(labels[hit] == labels[row])}
+                for hit in gallery[found].tolist()
+            ],
+        }
+        for row, found in zip(rows.tolist(), hits, strict=True)
+    ]

@@ -8,10 +8,12 @@ mirrored image shows something else.
 from torch import Tensor
 
 from lookalike.evaluation import Interval, paired_difference
+from lookalike.models.views import mean_of_views
 from lookalike.training.context import RunContext
+from lookalike.training.embed_inputs import pooled_by_view
 from lookalike.training.evaluate_run import score
 from lookalike.training.inputs import Inputs
-from lookalike.training.setup import init_start, pooled_by_view
+from lookalike.training.projection import init_start
 from lookalike.training.trainable import TrainablePart
 
 ONE_ERROR = 0.683
@@ -36,7 +38,7 @@ def choose_views(
             score(
                 held_inputs.table, embedder.project(vectors.to(context.fabric.device)).detach().cpu().numpy()
             )
-            for vectors in (held[0], _mean(held))
+            for vectors in (held[0], mean_of_views(held))
         )
         metric = experiment.train.metric
         columns = one.per_query[metric], both.per_query[metric]
@@ -46,7 +48,7 @@ def choose_views(
     embedder.set_views(views)
     if context.is_main_process:  # a resumed run, or one with the same settings, does not choose again
         context.run_dir.save_experiment(experiment.override([f"model.views={views}"]))
-    return _mean(pooled[:views])
+    return mean_of_views(pooled[:views])
 
 
 def views_line(metric: str, views: int, gain: Interval) -> str:
@@ -59,7 +61,3 @@ def views_line(metric: str, views: int, gain: Interval) -> str:
         f"mirror images add {100 * gain.low:+.1f} to {100 * gain.high:+.1f} to the start's validation {metric}, "
         f"{words[views]}"
     )
-
-
-def _mean(vectors: list[Tensor]) -> Tensor:
-    return vectors[0] if len(vectors) == 1 else sum(vectors[1:], vectors[0]) / len(vectors)

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import torch
 
-from lookalike.config.defaults import default_epochs
+from lookalike.config.defaults import default_epochs, default_mode
 from lookalike.config.experiment import Experiment
-from lookalike.config.schema import Mode
 from lookalike.data.splits import Split
 from lookalike.models.backbones import describe
 from lookalike.training.budget import Counts, Plan, Rung, duration, estimate, ladder, plan_lines, plan_run
@@ -28,10 +27,9 @@ def estimate_run(context: RunContext) -> str:
     if counts.train < WORTH_ESTIMATING or context.processes.size > 1 or size is None or epochs is None:
         return ""
     patch = describe(experiment.model.backbone).patch
-    with torch.random.fork_rng():
-        costs = measure_costs(
-            experiment, context.mode, split.train, (_half(size, patch), size), context.fabric.device
-        )
+    costs = measure_costs(
+        experiment, context.mode, split.train, (_half(size, patch), size), context.fabric.device
+    )
     rung = Rung(context.mode, size, epochs)
     plan = Plan(rung, estimate(rung, costs, counts, views=_views(experiment)))
     return f"{duration(plan)} on this machine; --minutes N plans for another time"
@@ -48,12 +46,12 @@ def plan_experiment(
         ArgumentError: minutes that are not above 0.
     """
     check_positive("minutes", minutes)
-    mode: Mode = experiment.train.mode or ("partial" if accelerator == "cpu" else "finetune")
+    mode = experiment.train.mode or default_mode(gpu=accelerator != "cpu")
     facts, table = describe(experiment.model.backbone), split.trainval
     rungs = allowed(
         ladder(
             mode,
-            epochs=default_epochs(mode, images=len(split.train), batch=experiment.batch.size),
+            epochs=default_epochs(mode, images=len(split.train), batch=experiment.batch.images),
             backbone_size=facts.preprocessing.size,
             short_side=median_short_side(table),
             patch=facts.patch,

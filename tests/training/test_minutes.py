@@ -8,7 +8,7 @@ from lookalike.errors import ArgumentError
 from lookalike.training.budget import Costs, PerImage, Rung
 from lookalike.training.costs import measure_costs
 from lookalike.training.fit import fit
-from lookalike.training.planning import allowed
+from lookalike.training.minutes import allowed
 from lookalike.training.run_dir import RunDir
 from lookalike.utils.progress import Progress
 from toys import TOY_SETTINGS
@@ -61,7 +61,7 @@ def test_a_run_of_many_images_says_how_long_it_takes_and_its_numbers_stay(
 ):
     settings = Experiment().override([*TOY_SETTINGS, f"train.mode={mode}", "train.epochs=1"])
     few = fit(squares, tmp_path / "few", settings)
-    monkeypatch.setattr("lookalike.training.planning.WORTH_ESTIMATING", 1)
+    monkeypatch.setattr("lookalike.training.minutes.WORTH_ESTIMATING", 1)
     said = Said()
     many = fit(squares, tmp_path / "many", settings, progress=said)
     assert any(
@@ -74,7 +74,7 @@ def test_a_run_of_many_images_says_how_long_it_takes_and_its_numbers_stay(
 def test_a_planned_run_says_its_plan_and_leaves_settings_that_need_no_clock(squares, tmp_path, monkeypatch):
     cheap = PerImage(0.0, 1e-9)
     monkeypatch.setattr(
-        "lookalike.training.planning.measure_costs", lambda *_: Costs(0.0, cheap, cheap, cheap, 0.0)
+        "lookalike.training.minutes.measure_costs", lambda *_: Costs(0.0, cheap, cheap, cheap, 0.0)
     )
     settings = Experiment().override([*TOY_SETTINGS, "train.epochs=1", "train.mode=partial"])
     said = Said()

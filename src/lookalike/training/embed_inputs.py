@@ -1,0 +1,52 @@
+"""Pooled vectors and embeddings of all inputs, unaugmented, each process embedding its share."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from lookalike.models.fuse import fuse_for_inference
+from lookalike.models.views import mean_of_views
+from lookalike.training.context import RunContext
+from lookalike.training.inputs import Inputs
+from lookalike.training.trainable import TrainablePart
+
+
+def embed_all(context: RunContext, trainable: TrainablePart, inputs: Inputs, *, project: bool) -> Tensor:
+    """Embeddings (without `project`: pooled vectors) of every input, on the CPU, as the embedder's `forward`."""
+    embedder = trainable.embedder
+
+    def finish(pooled: list[Tensor]) -> Tensor:
+        mean = mean_of_views(pooled)
+        return embedder.project(mean) if project else mean
+
+    return _map_pooled(context, trainable, inputs, embedder.config.views, finish)
+
+
+def pooled_by_view(context: RunContext, trainable: TrainablePart, inputs: Inputs, views: int) -> list[Tensor]:
+    """Pooled vectors of every input, on the CPU: a tensor for each of its first views."""
+    stacked = _map_pooled(context, trainable, inputs, views, lambda pooled: torch.stack(pooled, dim=1))
+    return [view.contiguous() for view in stacked.unbind(1)]
+
+
+def _map_pooled(
+    context: RunContext,
+    trainable: TrainablePart,
+    inputs: Inputs,
+    views: int,
+    function: Callable[[list[Tensor]], Tensor],
+) -> Tensor:
+    """`function` of the pooled vectors of the first views of every input, batch norm folded into convolutions."""
+    trainable.embedder.eval()
+    inputs.ensure_views(views)
+    fused = trainable
+    if trainable.mode != "frozen":
+        network = fuse_for_inference(trainable.embedder)
+        fused = TrainablePart(network, trainable.mode, trainable.frozen_stages)
+    with torch.inference_mode(), context.fabric.autocast():
+        share = inputs.iter_eval(*context.processes.share(len(inputs)), views=views)
+        results = [
+            function([fused.pooled(context.fabric.to_device(view)) for view in batch]).float()
+            for batch in share
+        ]
+        return context.processes.gather(torch.cat(results)).cpu().clone()  # cloned: out of inference mode

@@ -1,0 +1,40 @@
+"""Batches and validation classes that cannot work are refused, or named, before anything is written."""
+
+import numpy as np
+import pytest
+
+from lookalike.data.samplers import BalancedBatches, RandomBatches
+from lookalike.errors import ArgumentError
+from lookalike.losses import LOSSES
+from lookalike.losses.build import build
+from lookalike.training.checks import check_pairs
+
+WITHOUT_PROXIES = [
+    name for name, kind in LOSSES.items() if build(kind, 5, 4, kind.toy_arguments).proxy_loss is None
+]
+
+
+def loss_of(name):
+    return build(LOSSES[name], 5, 4, LOSSES[name].toy_arguments)
+
+
+@pytest.mark.parametrize("name", WITHOUT_PROXIES)
+def test_a_loss_of_pairs_is_not_trained_on_batches_without_pairs(name):
+    labels = np.arange(12)
+    with pytest.raises(
+        ArgumentError, match=r"3 of 3 batches have no two images of one class.*sampler=balanced"
+    ):
+        check_pairs(loss_of(name), RandomBatches(labels, batch_size=4), labels, name)
+
+
+def test_some_batches_without_pairs_are_a_warning():
+    labels = np.repeat(np.arange(6), 2)
+    (warning,) = check_pairs(loss_of("triplet"), RandomBatches(labels, batch_size=3), labels, "triplet")
+    assert "of 4 batches have no two images of one class" in warning
+    batches = BalancedBatches(labels, classes=2, per_class=2)
+    assert check_pairs(loss_of("triplet"), batches, labels, "triplet") == []
+
+
+def test_losses_with_proxies_need_no_pairs():
+    labels = np.arange(12)
+    assert check_pairs(loss_of("proxy_nca"), RandomBatches(labels, batch_size=4), labels, "proxy_nca") == []
