@@ -64,22 +64,20 @@ class MilvusEngine:
 
     def search(self, queries_QD: Floats, k: int, *, allowed: Ints | None = None) -> Neighbors:
         """See `Engine`; at most 16,384 hits, which is Milvus' own limit."""
-        stored = self.ids() if allowed is not None else None
-        among = None if stored is None else np.intersect1d(np.asarray(allowed), stored)
-        wanted = min(k, self.count() if among is None else len(among))
-        if wanted > MOST_HITS:
-            raise ArgumentError(f"Milvus gives at most {MOST_HITS:,} hits; k is {k}")
-        if not wanted or not len(queries_QD):
+        among = None if allowed is None else np.unique(allowed)
+        wanted = k if among is None else min(k, len(among))
+        lines = self._nearest(queries_QD, min(wanted, MOST_HITS), among) if wanted else []
+        if any(len(line) < wanted for line in lines):  # fewer are stored, or the server's index missed some
+            among = self.ids() if among is None else np.intersect1d(among, self.ids())
+            wanted = min(k, len(among))
+            if wanted > MOST_HITS:
+                raise ArgumentError(f"Milvus gives at most {MOST_HITS:,} hits; k is {k}")
+            short = [number for number, line in enumerate(lines) if len(line) < wanted]
+            for number in short:
+                lines[number] = self._exactly(queries_QD[number], wanted, among)
+        if not any(lines):
             return Neighbors.none(len(queries_QD))
-        parts = [None] if among is None else [among[at : at + _IDS] for at in range(0, len(among), _IDS)]
-        lines: list[list[tuple[int, float]]] = [[] for _ in queries_QD]
-        for part in parts:
-            for line, found in zip(lines, self._nearest(queries_QD, wanted, part), strict=True):
-                line += found
-        best = [sorted(line, key=lambda hit: (-hit[1], hit[0]))[:wanted] for line in lines]
-        if any(len(line) < wanted for line in best):
-            best = [self._exactly(query, wanted, among) for query in queries_QD]
-        ids, similarities = (np.array([[hit[at] for hit in line] for line in best]) for at in (0, 1))
+        ids, similarities = (np.array([[hit[at] for hit in line] for line in lines]) for at in (0, 1))
         return Neighbors(ids.astype(np.int64), similarities.astype(np.float32).clip(-1, 1))
 
     def vectors(self, ids_N: Ints) -> Floats:
@@ -116,7 +114,9 @@ class MilvusEngine:
         return int(row["count(*)"])
 
     def save(self) -> None:
-        """Milvus builds its index by itself."""
+        """Closes the segment that is being written: Milvus indexes closed segments, and scans the open one."""
+        with self._errors():
+            self._client.flush(self._name)
 
     def close(self) -> None:
         """Closes the connection."""
@@ -136,21 +136,25 @@ class MilvusEngine:
                 self._name, schema=schema, index_params=index, consistency_level="Strong"
             )
 
-    def _nearest(self, queries: Floats, k: int, ids: Ints | None) -> list[list[tuple[int, float]]]:
-        condition = "" if ids is None else f"id in {ids.tolist()}"
-        with self._errors():
-            found = self._client.search(
-                self._name,
-                data=list(queries),
-                limit=k,
-                filter=condition,
-                search_params={"metric_type": "IP"},
-                consistency_level="Strong",
-            )
-        return [[(int(hit["id"]), float(hit["distance"])) for hit in line] for line in found]
+    def _nearest(self, queries: Floats, k: int, among: Ints | None) -> list[list[tuple[int, float]]]:
+        """The hits of each query, at most `k`; ids that are asked for are passed in parts."""
+        parts = [None] if among is None else [among[at : at + _IDS] for at in range(0, len(among), _IDS)]
+        lines: list[list[tuple[int, float]]] = [[] for _ in queries]
+        for part in parts if len(queries) else []:
+            with self._errors():
+                found = self._client.search(
+                    self._name,
+                    data=list(queries),
+                    limit=k,
+                    filter="" if part is None else f"id in {part.tolist()}",
+                    search_params={"metric_type": "IP"},
+                    consistency_level="Strong",
+                )
+            for line, hits in zip(lines, found, strict=True):
+                line += [(int(hit["id"]), float(hit["distance"])) for hit in hits]
+        return [sorted(line, key=lambda hit: (-hit[1], hit[0]))[:k] for line in lines]
 
-    def _exactly(self, query: Floats, k: int, among: Ints | None) -> list[tuple[int, float]]:
-        ids = self.ids() if among is None else among
+    def _exactly(self, query: Floats, k: int, ids: Ints) -> list[tuple[int, float]]:
         values = np.concatenate(
             [self.vectors(ids[start : start + _IDS]) @ query for start in range(0, len(ids), _IDS)]
         )
