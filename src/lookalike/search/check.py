@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from lookalike.errors import ArgumentError
-from lookalike.search.engines import Engine, Floats
+from lookalike.errors import ArgumentError, FileError
+from lookalike.search.engines import REMEDY, Engine, Floats
 from lookalike.search.index import ImageIndex
 
-TOLERANCE = 1e-5
+TOLERANCE, UNIT = 1e-5, 1e-2
 _BLOCK = 65_536
 
 
@@ -93,12 +93,18 @@ def measure(engine: Engine, queries_QD: Floats, k: int) -> tuple[float, float]:
 
 
 def kth_similarity(engine: Engine, queries_QD: Floats, k: int) -> Floats:
-    """The similarity of each query's true `k`-th neighbor, by comparing with every stored vector."""
+    """The similarity of each query's true `k`-th neighbor, by comparing with every stored vector.
+
+    Raises:
+        FileError: a stored vector is not one that was written.
+    """
     ids = engine.ids()
     queries = torch.from_numpy(queries_QD)
     best = torch.empty((len(queries), 0))
     for start in range(0, len(ids), _BLOCK):
         block = torch.from_numpy(engine.vectors(ids[start : start + _BLOCK]))
+        if not torch.allclose(block.norm(dim=1), torch.ones(()), atol=UNIT):
+            raise FileError(f"a stored vector is not of unit length, so the vectors are damaged; {REMEDY}")
         best = torch.cat([best, queries @ block.T], dim=1)
         best = best.topk(min(k, best.shape[1]), dim=1).values
     kth: Floats = best[:, -1].numpy()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lookalike.errors import FileError
+from lookalike.search.engines.base import REMEDY
 from lookalike.utils.io import write_json
 
 FORMAT = 2
@@ -60,9 +61,9 @@ def read_facts(folder: Path) -> IndexFacts:
             f"no index in '{folder}': an index folder holds '{INDEX}'; build one with: lookalike index"
         ) from None
     except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
-        raise FileError(f"'{file}' is damaged ({error}); build the index again") from error
+        raise FileError(f"'{file}' is damaged ({error}); {REMEDY}") from error
     raise FileError(
-        f"index '{folder}' has format {content.get('format')}, this version reads {FORMAT}; build it again"
+        f"index '{folder}' has format {content.get('format')}, this version reads {FORMAT}; {REMEDY}"
     )
 
 

@@ -1,27 +1,33 @@
 """The Milvus engine: for collections that outgrow one machine; Milvus Lite is the same client on a file.
 
-`--uri ./file.db` is Milvus Lite, `--uri http://host:19530` a server or cluster; a token is not stored in the
-index and comes from MILVUS_TOKEN. Vectors lie in a collection of the index's own, with the index type that the
-server chooses; answers wait for all writes before them (consistency level Strong).
+`--uri ./file.db` is Milvus Lite, which one process at a time may open; `--uri http://host:19530` is a server or
+cluster; a token is not stored in the index and comes from MILVUS_TOKEN. Vectors lie in a collection of the index's
+own, with the index type that the server chooses; answers wait for all writes before them (consistency level Strong).
 """
 
 import contextlib
 import logging
 import os
+import threading
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 
 from lookalike.errors import ArgumentError, FileError, first_line
-from lookalike.search.engines.base import EngineLocation, Floats, Ints, Neighbors
+from lookalike.search.engines.base import REMEDY, EngineLocation, Floats, Ints, Neighbors
 from lookalike.utils.validation import optional_import
 
 MOST_HITS = 16_384
 _ROWS = 1_000
 _IDS = 10_000
 """Ids per filter expression; longer ones are answered in parts."""
+_users: Counter[str] = Counter()
+"""Engines of this process that use a file of Milvus Lite, which keeps it open until it is told otherwise."""
+_turn = threading.Lock()
 
 
 class MilvusEngine:
@@ -31,6 +37,8 @@ class MilvusEngine:
         self._milvus = optional_import("pymilvus", "milvus")
         if not location.uri:
             raise ArgumentError("the engine milvus needs --uri ./file.db or --uri http://host:19530")
+        if "://" not in location.uri and not location.uri.endswith(".db"):
+            raise ArgumentError(f"a file of Milvus Lite ends in .db; '{location.uri}' does not")
         if "://" in location.uri and urlsplit(location.uri).password:
             raise ArgumentError("leave the password out of --uri, which the index stores; set MILVUS_TOKEN")
         # its errors are raised as well as logged with a traceback
@@ -38,14 +46,17 @@ class MilvusEngine:
         self._dim = location.dim
         self._name = location.name
         self._uri = location.uri
+        self._client: Any = self._connected()
         try:
-            self._client: Any = self._milvus.MilvusClient(
-                uri=self._uri, token=os.environ.get("MILVUS_TOKEN", "")
-            )
-        except Exception as error:
-            raise FileError(f"Milvus at {self._uri} cannot be opened: {first_line(error)}") from error
-        if location.writable:
-            self._make()
+            with self._errors():
+                if location.writable:
+                    self._make()
+                self._client.load_collection(
+                    self._name
+                )  # a server that was started again has nothing in memory
+        except BaseException:
+            self.close()
+            raise
 
     def add(self, ids_N: Ints, vectors_ND: Floats) -> None:
         """See `Engine`."""
@@ -119,22 +130,46 @@ class MilvusEngine:
             self._client.flush(self._name)
 
     def close(self) -> None:
-        """Closes the connection."""
+        """Closes the connection, and the file if nothing else of this process uses it."""
+        if self._client is None:
+            return
         self._client.close()
+        self._client = None
+        if "://" not in self._uri:
+            with _turn:
+                _users[self._uri] -= 1
+                if not _users[self._uri]:
+                    servers = optional_import("milvus_lite.server_manager", "milvus")
+                    servers.server_manager_instance.release_server(self._uri)
+
+    def _connected(self) -> Any:
+        local = "://" not in self._uri
+        with _turn:
+            try:
+                client = self._milvus.MilvusClient(uri=self._uri, token=os.environ.get("MILVUS_TOKEN", ""))
+            except Exception as error:
+                why = (
+                    "another process uses it, and Milvus Lite serves one at a time, or it is damaged"
+                    if local and Path(self._uri).exists()
+                    else first_line(error)
+                )
+                raise FileError(f"Milvus at {self._uri} cannot be opened: {why}") from error
+            if local:
+                _users[self._uri] += 1
+        return client
 
     def _make(self) -> None:
-        with self._errors():
-            if self._client.has_collection(self._name):
-                return
-            kinds = self._milvus.DataType
-            schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
-            schema.add_field("id", kinds.INT64, is_primary=True)
-            schema.add_field("vector", kinds.FLOAT_VECTOR, dim=self._dim)
-            index = self._client.prepare_index_params()
-            index.add_index("vector", index_type="AUTOINDEX", metric_type="IP")
-            self._client.create_collection(
-                self._name, schema=schema, index_params=index, consistency_level="Strong"
-            )
+        if self._client.has_collection(self._name):
+            return
+        kinds = self._milvus.DataType
+        schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("id", kinds.INT64, is_primary=True)
+        schema.add_field("vector", kinds.FLOAT_VECTOR, dim=self._dim)
+        index = self._client.prepare_index_params()
+        index.add_index("vector", index_type="AUTOINDEX", metric_type="IP")
+        self._client.create_collection(
+            self._name, schema=schema, index_params=index, consistency_level="Strong"
+        )
 
     def _nearest(self, queries: Floats, k: int, among: Ints | None) -> list[list[tuple[int, float]]]:
         """The hits of each query, at most `k`; ids that are asked for are passed in parts."""
@@ -166,4 +201,7 @@ class MilvusEngine:
         try:
             yield
         except self._milvus.MilvusException as error:
-            raise FileError(f"Milvus, collection {self._name}: {error.message}") from error
+            remedy = "" if "://" in self._uri else f"; if '{self._uri}' is damaged: {REMEDY}, and that file"
+            raise FileError(
+                f"Milvus, collection {self._name}: {first_line(error.message)}{remedy}"
+            ) from error

@@ -22,6 +22,7 @@ FULL_DIMS, HALF_DIMS = 2_000, 4_000
 BREADTH = 100
 MOST_BREADTH = 1_000
 EXACT_SHARE = 0.02
+CONNECT_SECONDS = 10
 _COPY_BEGINS, _COPY_ENDS = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 _COPIED_ROWS = 1_000
 
@@ -41,16 +42,13 @@ class PgvectorEngine:
             raise ArgumentError(
                 "leave the password out of --uri, which the index stores; set PGPASSWORD or ~/.pgpass"
             )
+        self._uri = location.uri
+        self._patience = {} if given.get("connect_timeout") else {"connect_timeout": CONNECT_SECONDS}
         self._dim = location.dim
         half = FULL_DIMS < location.dim <= HALF_DIMS
         self._type, self._number = ("halfvec", ">f2") if half else ("vector", ">f4")
         self._table = location.name
-        try:
-            self._db: Any = self._psycopg.connect(location.uri, autocommit=True)
-        except self._psycopg.Error as error:
-            raise FileError(
-                f"the database at {location.uri} cannot be opened: {first_line(error)}"
-            ) from error
+        self._db: Any = self._connected()
         if location.writable:
             self._make()
 
@@ -123,11 +121,19 @@ class PgvectorEngine:
             self._db.execute(
                 f"CREATE INDEX IF NOT EXISTS {self._table}_hnsw ON {self._table} USING hnsw (embedding {kind})"
             )
-            self._db.execute(f"ANALYZE {self._table}")
+            self._db.execute(
+                f"VACUUM ANALYZE {self._table}"
+            )  # after it the primary key alone is read to count
 
     def close(self) -> None:
         """Closes the connection."""
         self._db.close()
+
+    def _connected(self) -> Any:
+        try:
+            return self._psycopg.connect(self._uri, autocommit=True, **self._patience)
+        except self._psycopg.Error as error:
+            raise FileError(f"the database at {self._uri} cannot be opened: {first_line(error)}") from error
 
     def _make(self) -> None:
         with self._errors():
@@ -173,6 +179,9 @@ class PgvectorEngine:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
+        """Turns errors into one line; a connection that was lost is opened again by the next call."""
+        if self._db.closed:
+            self._db = self._connected()
         try:
             yield
         except self._psycopg.Error as error:
