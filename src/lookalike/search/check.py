@@ -13,6 +13,7 @@ from lookalike.errors import ArgumentError, FileError
 from lookalike.search.engines import REMEDY, Engine, Floats
 from lookalike.search.index import ImageIndex
 
+K, QUERIES = 10, 500
 TOLERANCE, UNIT = 1e-5, 1e-2
 _BLOCK = 65_536
 
@@ -48,13 +49,8 @@ class IndexCheck:
         return asdict(self)
 
 
-def check_index(folder: str | Path, *, k: int = 10, sample: int = 500, seed: int = 0) -> IndexCheck:
-    """Measures an index and stores the result in it.
-
-    Args:
-        k: neighbors per query.
-        sample: queries, drawn from the index.
-        seed: of the draw.
+def check_index(folder: str | Path) -> IndexCheck:
+    """Measures an index, with some of its images as queries, and stores the result in it.
 
     Raises:
         FileError: no index, or another process is changing it.
@@ -64,9 +60,9 @@ def check_index(folder: str | Path, *, k: int = 10, sample: int = 500, seed: int
         if not len(index):
             raise ArgumentError(f"the index '{folder}' is empty; add images with: lookalike index")
         ids = index.catalog.ids()
-        drawn = np.sort(np.random.default_rng(seed).choice(ids, min(sample, len(ids)), replace=False))
+        drawn = np.sort(np.random.default_rng(0).choice(ids, min(QUERIES, len(ids)), replace=False))
         queries = index.engine.vectors(drawn)
-        k = min(k, len(ids))
+        k = min(K, len(ids))
         recall, rate = measure(index.engine, queries, k)
         done = IndexCheck(
             recall,

@@ -30,7 +30,7 @@ from lookalike.search.engines import ENGINES, REMEDY, Engine, EngineLocation, Fl
 from lookalike.search.facts import INDEX, IndexFacts, read_facts, write_facts
 from lookalike.search.files import IndexedFile, StoredFile
 from lookalike.search.lock import lock_for_writing
-from lookalike.search.matches import Match, Selection, find_matches
+from lookalike.search.matches import Match, find_matches
 from lookalike.utils.io import remove_temporaries
 from lookalike.utils.validation import check_at_least, check_between, look_up
 
@@ -259,8 +259,16 @@ class ImageIndex:
             check_between("collapse", collapse, -1, 1)
         units = self.units(queries, fingerprint)
         with self.turn:
-            selection = Selection(k, where, min_similarity, collapse)
-            return find_matches(self.catalog, self.engine, units, selection, leave_out)
+            return find_matches(
+                self.catalog,
+                self.engine,
+                units,
+                k,
+                where=where,
+                min_similarity=min_similarity,
+                collapse=collapse,
+                leave_out=leave_out,
+            )
 
     def units(self, embeddings: Floats, fingerprint: str, names: Sequence[str] = ()) -> Floats:
         """Vectors of unit length, after the checks that every vector passes on its way in."""
