@@ -87,7 +87,7 @@ def train(
         learner.end_epoch()
         skipped, pairs = optimizers.pop_skipped(), loss.pop_pair_counts()
         if skipped:
-            progress.say(
+            progress.warn(
                 f"epoch {epoch}: {skipped} steps were skipped, since gradients overflowed 16-bit numbers; a few at the "
                 "start are usual, else lower the learning rates or set train.precision=bf16-mixed"
             )
