@@ -32,7 +32,7 @@ from lookalike.cli.common import encoder_device
 from lookalike.data.image_io import open_image
 from lookalike.models import build_embedder
 from lookalike.models.checkpoint import save_model
-from lookalike.search.build import MODEL, build_index
+from lookalike.search.build import build_index
 from lookalike.search.encoder import ImageEncoder
 
 CLIENTS = (1, 8, 32)
@@ -60,7 +60,7 @@ def repeat(action: Callable[[int], Any], seconds: float) -> list[float]:
 
 def bare(folder: Path, contents: list[bytes], seconds: float, runtime: str) -> dict[str, float]:
     """Images per second of decoding, preparing and embedding, without a server."""
-    encoder = ImageEncoder.load(folder, encoder_device("cpu", runtime))
+    encoder = ImageEncoder.of_index(folder, encoder_device("cpu", runtime))
 
     def embed(number: int, count: int) -> None:
         chosen = [contents[(number + i) % len(contents)] for i in range(count)]
@@ -127,7 +127,7 @@ def main() -> None:
             class_names=["a"],
         )
         build_index(folder / "model", folder / "photos", folder / "index", device="cpu")
-        rates = bare(folder / "index" / MODEL, contents, options.seconds, options.runtime)
+        rates = bare(folder / "index", contents, options.seconds, options.runtime)
         print(f"bare model, images per second: {rates}", flush=True)
         server = subprocess.Popen(
             [

@@ -162,11 +162,11 @@ def embed_to_file(
     *,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
-) -> int:
-    """Embeds `table` into `file` and returns the number of images; the format is the suffix's.
+) -> Embeddings:
+    """Embeds `table` into `file` and returns what it holds; the format is the suffix's.
 
-    `.npy` holds the matrix alone and is written as it is computed, whatever its size; `.npz` and
-    `.parquet` add labels, class names and paths. The space on disk is taken before the first image is read.
+    `.npy` holds the matrix alone and is written as it is computed, whatever its size, and comes back memory-mapped;
+    `.npz` and `.parquet` add labels, class names and paths. The space on disk is taken before the first image is read.
 
     Raises:
         ArgumentError: another suffix.
@@ -182,7 +182,10 @@ def embed_to_file(
         for _, rows in _embedded(embedder, table, **options):
             stream.write(rows.astype("<f4", copy=False).tobytes())
 
+    found: Embeddings | None = None
+
     def write(temporary: Path) -> None:
+        nonlocal found
         with temporary.open("wb") as stream:
             if file.suffix == ".npy":
                 write_array(stream)
@@ -196,4 +199,6 @@ def embed_to_file(
 
     with os_errors("write", file, "free space or name a file elsewhere"):
         write_atomically(file, write)
-    return len(table)
+    if found is None:
+        found = Embeddings(np.load(file, mmap_mode="r"), table.labels, table.paths, table.class_names)
+    return found

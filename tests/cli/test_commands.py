@@ -270,3 +270,29 @@ def test_calibrate_refuses_a_wrong_index_before_it_chooses(lookalike, trained, d
         assert done.code == 1
         assert "no index in" in done.err
     assert not (desk / "runs" / "photos" / "threshold.json").exists()
+
+
+def test_an_index_of_a_run_that_still_trains_is_said_and_the_finished_run_is_not_mixed_in(
+    lookalike, trained, desk, tmp_path
+):
+    """What `index` sees while `train` runs: another model, and no result."""
+    training = tmp_path / "run"
+    shutil.copytree(desk / "runs/other", training)
+    (training / "result.json").unlink()
+    words = ("index", training, "photos", "--out", tmp_path / "index", "--quiet")
+    early = lookalike(*words)
+    assert early.code == 0
+    assert "has not ended, and this is its model so far" in early.err
+    for file in ("model.safetensors", "config.json", "result.json"):
+        shutil.copy(trained / file, training / file)
+    late = lookalike(*words)
+    assert (late.code, "has not ended" in late.err) == (1, False)
+    assert "training on changes a run's model); give another --out, or remove the folder" in late.err
+    assert lookalike("index", "check", tmp_path / "index").code == 0
+
+
+def test_warnings_of_classes_that_the_model_has_seen_stay_with_quiet(lookalike, trained, tmp_path):
+    words = ("train", "photos", "--out", tmp_path / "run", "--from", trained, "--test-on-trained")
+    done = lookalike(*words, *FAST, "--set", "seed=1")
+    assert done.code == 0
+    assert "warning: the model was trained on" in done.err

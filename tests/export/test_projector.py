@@ -1,10 +1,12 @@
 """The folder for TensorBoard's projector: one line per image, thumbnails in the same order."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
 
-from lookalike.embedding import embed
+from lookalike.embedding import embed, embed_to_file
 from lookalike.export.projector import LEAST_THUMBNAIL, sprite, thumbnail_side, write_projector
 
 from .conftest import build_small
@@ -37,3 +39,19 @@ def test_thumbnails_stand_row_by_row(table):
 def test_the_sprite_has_at_most_8192_pixels_a_side(count, side):
     assert thumbnail_side(count) == side
     assert (side >= LEAST_THUMBNAIL) == (count <= 10**6)
+
+
+def test_a_part_of_an_image_is_shown_as_that_part(table):
+    boxes = np.tile([0, 0, 8, 8], (len(table), 1))
+    parts = replace(table, boxes=boxes)
+    with Image.open(table.file(0)) as image:
+        corner = image.convert("RGB").crop((0, 0, 8, 8))
+    assert (sprite(parts, 8)[:, :8, :8].permute(1, 2, 0).numpy() == np.asarray(corner)).all()
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".parquet"])
+def test_vectors_of_a_file_serve_the_projector_too(tmp_path, table, suffix):
+    model = build_small()
+    written = embed_to_file(model, table, tmp_path / f"vectors{suffix}")
+    np.testing.assert_array_equal(written.matrix, embed(model, table).matrix)
+    assert written.paths == table.paths

@@ -95,7 +95,9 @@ def test_advice_and_hierarchy_are_shown_if_present(run):
     assert 'class="advice"' not in plain
     assert 'id="hierarchy"' not in plain
     folder.write_json("tree.json", build_tree([[0] * 8 + [1] * 8], done.test.class_names))
-    done = replace(done, result=done.result | {"in_words": ["Show larger images.", "Add classes."]})
+    done = replace(
+        done, result=done.result | {"in_words": ["How good.", "Show larger images.", "Add classes."]}
+    )
     full = write_report(folder.path, done).read_text(encoding="utf-8")
     assert "<p>Show larger images.</p>\n<p>Add classes.</p>" in full
     assert "group 0 <small>8 classes</small>" in full

@@ -284,7 +284,7 @@ def test_no_image_is_an_error(model, out, tmp_path):
 
 def test_readers_see_a_whole_index_while_it_is_updated(model, photos, out):
     build_index(model, photos, out, device="cpu")
-    query = ImageEncoder.load(model, "cpu")
+    query = ImageEncoder.of(load_model(model)[0], "cpu")
     vector = query.encode([query.prepare(open_image(photos / "dog" / "1 x.png"))])
     over, reads = threading.Event(), []
 

@@ -25,7 +25,7 @@ def test_an_index_grows_and_is_checked(engine, model, photos, tmp_path, request)
     (hits,) = search_images(out, [query], SearchOptions(k=9, where="label = dog"), device="cpu")
     assert hits.hits[0].path == "dog/0 x.png"
     assert len(hits.hits) == 3
-    done = check_index(out, k=3)
+    done = check_index(out)
     assert done.recall == 1
     with ImageIndex.open(out) as index:
         assert index.engine.count() == 6

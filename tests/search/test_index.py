@@ -150,11 +150,16 @@ def test_vectors_without_an_image_are_never_shown_and_the_next_writer_removes_th
         assert writer.engine.count() == 4
 
 
-def test_images_whose_vectors_are_lost_leave_the_catalog(index, folder):
+@pytest.mark.parametrize("writable", [False, True])
+def test_images_whose_vectors_are_lost_are_reported_and_leave_the_catalog_on_request(index, folder, writable):
     fill(index, unit(4))
     index.engine.delete(index.catalog.ids()[:1])
     index.close()
-    with ImageIndex.open(folder, writable=True) as writer:
+    with pytest.raises(
+        FileError, match=r"has lost 1 of the 4 vectors .* give the command `lookalike index` again"
+    ):
+        ImageIndex.open(folder, writable=writable)
+    with ImageIndex.open(folder, writable=True, repair=True) as writer:
         assert len(writer) == writer.engine.count() == 3
 
 
@@ -229,8 +234,8 @@ def test_an_existing_index_is_not_replaced(index, folder):
         (lambda f: edit(f, threshold="x"), "damaged"),
         (lambda f: edit(f, threshold={}), "damaged .*similarity"),
         (lambda f: edit(f, threshold={"similarity": 7}), "damaged .*cosine"),
-        (lambda f: shutil.rmtree(f / "vectors"), "has lost all vectors"),
-        (lambda f: (f / "vectors" / "ids-0.i64").unlink(), "has lost all vectors"),
+        (lambda f: shutil.rmtree(f / "vectors"), "has lost 3 of the 3 vectors .*build it again"),
+        (lambda f: (f / "vectors" / "ids-0.i64").unlink(), "has lost 3 of the 3 vectors .*build it again"),
         (lambda f: (f / "catalog.sqlite").write_bytes(b"no database" * 100), "damaged or missing"),
         (lambda f: (f / "catalog.sqlite").unlink(), "damaged or missing"),
     ],

@@ -76,6 +76,15 @@ def encoder_device(device: str, runtime: str) -> str:
     return ONNX if runtime == ONNX else device
 
 
+def warn_if_unfinished(run: Path, progress: Progress, advice: str) -> None:
+    """Says that a run's model will be replaced by a better one, and what to do then."""
+    from lookalike.training.run_dir import RunDir
+
+    folder = RunDir(run)
+    if folder.holds_run() and not folder.is_finished():
+        progress.warn(f"the run '{run}' has not ended, and this is its model so far; when it has, {advice}")
+
+
 def print_notes(notes: Iterable[str]) -> None:
     """What reading the data found that a person should know, on standard error."""
     for note in notes:

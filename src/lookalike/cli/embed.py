@@ -78,8 +78,10 @@ def embed(
     each = "" if model.config.views == 1 else ", image and mirror image averaged"
     said = f"{len(table)} images, {model.embedding_dim}-d{each}"
     if out is not None:
-        embed_to_file(model, table, out, device=target, progress=progress)
+        embeddings = embed_to_file(model, table, out, device=target, progress=progress)
         print(f"{said}, in {out}")
+    else:
+        embeddings = embed_table(model, table, device=target, progress=progress)
     if projector is not None:
-        write_projector(projector, embed_table(model, table, device=target, progress=progress), table)
+        write_projector(projector, embeddings, table)
         print(f"{said}, for: tensorboard --logdir {projector}")

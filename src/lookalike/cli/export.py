@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import RunArgument
+from lookalike.cli.common import RunArgument, make_progress, warn_if_unfinished
 
 Timm = Annotated[
     Path | None,
@@ -39,6 +39,7 @@ def export(
     table = read(images or data_source(run), labeled=False)
     from lookalike.export.verify import verify
 
+    warn_if_unfinished(run, make_progress(), "export it again")
     if timm is not None:
         from lookalike.export.timm import export_timm
 

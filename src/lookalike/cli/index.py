@@ -15,6 +15,7 @@ from lookalike.cli.common import (
     Runtime,
     encoder_device,
     make_progress,
+    warn_if_unfinished,
 )
 
 CHECK = "check"
@@ -58,6 +59,7 @@ def index(
     if out is None:
         raise typer.BadParameter("name the index folder with --out")
     progress = make_progress(quiet)
+    warn_if_unfinished(run, progress, f"remove '{out}' and give this command again")
     from lookalike.search.build import build_index
 
     print(

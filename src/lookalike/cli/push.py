@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import RunArgument
+from lookalike.cli.common import RunArgument, make_progress, warn_if_unfinished
 
 Name = Annotated[str, typer.Argument(help="OWNER/NAME of the repository; made if it does not exist.")]
 Public = Annotated[
@@ -22,5 +22,6 @@ def push(run: RunArgument, name: Name, public: Public = False, images: Images = 
     from lookalike.export.source import data_source
 
     check_online()
+    warn_if_unfinished(run, make_progress(), "push it again")
     table = read(images or data_source(run), labeled=False)
     print(push_to_hub(run, name, table, private=not public))

@@ -122,9 +122,9 @@ def run(
     done = run_study(found, options)
     table = next((one for one in write_tables(found, out) if one.conditions == done.conditions), None)
     for name, why in done.skipped.items():
-        progress.say(f"not run: {name}: {why}")
+        progress.warn(f"not run: {name}: {why}")
     for label, why in done.failed.items():
-        progress.say(f"failed: {label}: {why}")
+        progress.warn(f"failed: {label}: {why}")
     if done.elsewhere:
         progress.say(f"in progress in another process: {', '.join(done.elsewhere)}")
     if done.out_of_time:

@@ -257,9 +257,9 @@ class LabeledImages:
         return sha.hexdigest()
 
 
-def with_box(path: str, box: Sequence[int]) -> str:
-    """The id of the part of an image in `box`."""
-    return f"{path}#box={','.join(map(str, box))}"
+def with_box(path: str, box: Sequence[int] | None) -> str:
+    """The id of the part of an image in `box`; of the whole image without one."""
+    return path if box is None else f"{path}#box={','.join(map(str, box))}"
 
 
 def _whole_numbers(labels: npt.ArrayLike, name: str) -> npt.NDArray[Any]:

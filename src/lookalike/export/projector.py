@@ -10,7 +10,7 @@ from PIL import Image
 from torch import Tensor
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.image_io import open_image
+from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.transforms import EvalTransform
 from lookalike.embedding import Embeddings
 from lookalike.preprocessing import Preprocessing
@@ -51,11 +51,11 @@ def thumbnail_side(count: int) -> int:
 def sprite(table: LabeledImages, side: int) -> Tensor:
     """All images of the table, row by row, in one square image: uint8 (3, columns * side, columns * side)."""
     columns = math.ceil(math.sqrt(len(table)))
-    transform = EvalTransform(Preprocessing(size=side, resize=side, square=True))
+    images = ImageDataset(table, EvalTransform(Preprocessing(size=side, resize=side, square=True)))
     canvas = torch.zeros(3, columns * side, columns * side, dtype=torch.uint8)
     for number in range(len(table)):
         top, left = number // columns * side, number % columns * side
-        canvas[:, top : top + side, left : left + side] = transform(open_image(table.file(number)))
+        canvas[:, top : top + side, left : left + side] = images[number][0]
     return canvas
 
 

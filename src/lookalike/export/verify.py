@@ -55,7 +55,7 @@ def verify(kind: Kind, model: Path, embedder: Embedder, table: LabeledImages) ->
         ExportError: the export does not run there, or differs by more than `LARGEST` or in its ten nearest.
     """
     rows = np.linspace(0, len(table) - 1, num=min(IMAGES, len(table))).astype(int)
-    opened = [open_image(table.file(int(row))) for row in rows]
+    opened = [open_image(table.file(int(row)), box=table.box(int(row))) for row in rows]
     transform = EvalTransform(embedder.preprocessing)
     images = torch.stack([transform(image) for image in opened])
     with torch.inference_mode():

@@ -36,13 +36,14 @@ def write_report(run: Path | str, done: FitResult) -> Path:
     similarities = histogram(*pair_similarities(found, seed=seed))
     folder.write_json(FILE, similarities)
     data, selected = result["data"], result["selected"]
+    headline, *advice = result["in_words"]
     tree = folder.read_json("tree.json") if (folder.path / "tree.json").is_file() else None
     return write_page(
         folder.path / "report.html",
         "report.html",
         title=f"{data['name']}: {result['loss']}, {result['mode']}",
-        headline=_headline(result),
-        advice=result.get("in_words") or [],
+        headline=headline,
+        advice=advice,
         facts=f"Selected by {selected['by']}: {selected['what']}, epoch {selected['epoch']} of "
         f"{selected['epochs_trained']}. {result['seconds']['total']:.0f} seconds in total.",
         table=_table(folder, result),
@@ -67,16 +68,6 @@ def _history(folder: RunDir) -> list[dict[str, Any]]:
     """Epochs of the selection, the state before training first."""
     lines = (folder.path / "log.jsonl").read_text(encoding="utf-8").splitlines()
     return [record for record in map(json.loads, lines) if record["stage"] == "select"]
-
-
-def _headline(result: dict[str, Any]) -> str:
-    before, after = (result[key]["recall_at_1"] for key in ("test_start", "test"))
-    if result["test"]["counts"]["scored"] == 0:
-        return "No test image has another image of its class, so there is nothing to measure."
-    return (
-        f"For {100 * after:.1f} % of the images of {result['data']['classes']['test']} classes that training never "
-        f"saw, the most similar other image has the same class; before training it was {100 * before:.1f} %."
-    )
 
 
 def _table(folder: RunDir, result: dict[str, Any]) -> dict[str, Any]:

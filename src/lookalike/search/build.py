@@ -5,20 +5,18 @@ from pathlib import Path
 
 from lookalike.data.read import read
 from lookalike.data.screen import ON_BAD_FILE
-from lookalike.errors import ArgumentError
-from lookalike.models.checkpoint import load_model, save_model
+from lookalike.errors import ArgumentError, FileError
+from lookalike.models.checkpoint import fingerprint, load_model, save_model
 from lookalike.models.embedder import Embedder
 from lookalike.search.calibrate import stored_threshold
 from lookalike.search.columns import read_columns
-from lookalike.search.encoder import ImageEncoder
+from lookalike.search.encoder import MODEL, ImageEncoder
 from lookalike.search.facts import INDEX
 from lookalike.search.index import ImageIndex, stored_uri
 from lookalike.search.report import IndexReport
 from lookalike.search.update import Update
 from lookalike.utils.progress import Progress
 from lookalike.utils.validation import check_choice
-
-MODEL = "model"
 
 
 def build_index(
@@ -93,23 +91,30 @@ def _opened(
         )
         save_model(out / MODEL, embedder, class_names=class_names)
         return index
-    index = ImageIndex.open(out, writable=True)
+    index = ImageIndex.open(out, writable=True, repair=True)
     try:
         facts = index.facts
         if facts.fingerprint != encoder.fingerprint:
             raise ArgumentError(
-                f"index '{out}' was built by model {facts.fingerprint[:12]}, '{run}' holds "
-                f"{encoder.fingerprint[:12]}; give another --out, or remove the folder to build it again"
+                f"index '{out}' was built by model {facts.fingerprint[:12]}, '{run}' holds {encoder.fingerprint[:12]} "
+                "(training on changes a run's model); give another --out, or remove the folder to build it again"
             )
         if engine not in (None, facts.engine) or stored_uri(uri) not in (None, facts.uri):
             raise ArgumentError(
                 f"index '{out}' uses engine '{facts.engine}'{f' at {facts.uri}' if facts.uri else ''}; give another "
                 "--out for another engine"
             )
-        # the command may have been ended between index.json and the model
-        if not (out / MODEL / "model.safetensors").is_file():
+        if not _holds(out / MODEL, facts.fingerprint):
             save_model(out / MODEL, embedder, class_names=class_names)
     except BaseException:
         index.close()
         raise
     return index
+
+
+def _holds(folder: Path, wanted: str) -> bool:
+    """Whether the index's copy of its model is whole: an earlier command may have been ended, or a disk failed."""
+    try:
+        return fingerprint(load_model(folder)[0]) == wanted
+    except FileError:
+        return False

@@ -81,10 +81,6 @@ class Catalog:
         """How many items have a file."""
         return int(self._db.execute("SELECT count(DISTINCT item) FROM files").fetchone()[0])
 
-    def is_empty(self) -> bool:
-        """Whether no item has a file."""
-        return self._db.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
-
     def reserve(self, count: int) -> Ints:
         """So many new ids; committed at once, so that no id is ever given twice."""
         with self.transaction():

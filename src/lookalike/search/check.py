@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from lookalike.errors import ArgumentError
-from lookalike.search.engines import Engine, Floats
+from lookalike.errors import ArgumentError, FileError
+from lookalike.search.engines import REMEDY, Engine, Floats
 from lookalike.search.index import ImageIndex
 
-TOLERANCE = 1e-5
+K, QUERIES = 10, 500
+TOLERANCE, UNIT = 1e-5, 1e-2
 _BLOCK = 65_536
 
 
@@ -48,13 +49,8 @@ class IndexCheck:
         return asdict(self)
 
 
-def check_index(folder: str | Path, *, k: int = 10, sample: int = 500, seed: int = 0) -> IndexCheck:
-    """Measures an index and stores the result in it.
-
-    Args:
-        k: neighbors per query.
-        sample: queries, drawn from the index.
-        seed: of the draw.
+def check_index(folder: str | Path) -> IndexCheck:
+    """Measures an index, with some of its images as queries, and stores the result in it.
 
     Raises:
         FileError: no index, or another process is changing it.
@@ -64,9 +60,9 @@ def check_index(folder: str | Path, *, k: int = 10, sample: int = 500, seed: int
         if not len(index):
             raise ArgumentError(f"the index '{folder}' is empty; add images with: lookalike index")
         ids = index.catalog.ids()
-        drawn = np.sort(np.random.default_rng(seed).choice(ids, min(sample, len(ids)), replace=False))
+        drawn = np.sort(np.random.default_rng(0).choice(ids, min(QUERIES, len(ids)), replace=False))
         queries = index.engine.vectors(drawn)
-        k = min(k, len(ids))
+        k = min(K, len(ids))
         recall, rate = measure(index.engine, queries, k)
         done = IndexCheck(
             recall,
@@ -93,12 +89,18 @@ def measure(engine: Engine, queries_QD: Floats, k: int) -> tuple[float, float]:
 
 
 def kth_similarity(engine: Engine, queries_QD: Floats, k: int) -> Floats:
-    """The similarity of each query's true `k`-th neighbor, by comparing with every stored vector."""
+    """The similarity of each query's true `k`-th neighbor, by comparing with every stored vector.
+
+    Raises:
+        FileError: a stored vector is not one that was written.
+    """
     ids = engine.ids()
     queries = torch.from_numpy(queries_QD)
     best = torch.empty((len(queries), 0))
     for start in range(0, len(ids), _BLOCK):
         block = torch.from_numpy(engine.vectors(ids[start : start + _BLOCK]))
+        if not torch.allclose(block.norm(dim=1), torch.ones(()), atol=UNIT):
+            raise FileError(f"a stored vector is not of unit length, so the vectors are damaged; {REMEDY}")
         best = torch.cat([best, queries @ block.T], dim=1)
         best = best.topk(min(k, best.shape[1]), dim=1).values
     kth: Floats = best[:, -1].numpy()

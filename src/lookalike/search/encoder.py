@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lookalike.data.image_io import PILImage
 from lookalike.data.transforms import EvalTransform
+from lookalike.errors import FileError
 from lookalike.export.runtime import load_onnx_network
 from lookalike.models.checkpoint import fingerprint, load_model
 from lookalike.models.embedder import Embedder
@@ -21,17 +22,18 @@ from lookalike.search.engines import Floats
 from lookalike.utils.device import pick_device
 
 BATCH, ONNX = 64, "onnx"
+MODEL = "model"
+"""Folder of an index with a copy of the model that made its vectors."""
 
 
 @dataclass(frozen=True)
 class ImageEncoder:
-    """A model in evaluation mode, ready to embed; `load` or `of` makes one.
+    """A model in evaluation mode, ready to embed; `of_index` or `of` makes one.
 
     Attributes:
         network: the fused network, on `device`, or the same in onnxruntime.
         transform: from an image to the network's uint8 tensor.
         fingerprint, dim: of the model.
-        class_names: that it was trained on.
     """
 
     network: Callable[[Tensor], Tensor]
@@ -39,22 +41,24 @@ class ImageEncoder:
     fingerprint: str
     dim: int
     device: torch.device
-    class_names: tuple[str, ...] = ()
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "auto") -> "ImageEncoder":
-        """The model in a run, model or index's model folder.
+    def of_index(cls, folder: str | Path, device: str = "auto") -> "ImageEncoder":
+        """The copy of its model that an index holds.
 
         Raises:
-            FileError: no model there.
+            FileError: it is missing or damaged.
         """
-        embedder, config = load_model(folder)
-        return cls.of(embedder, device, class_names=tuple(config["class_names"]))
+        try:
+            embedder, _ = load_model(Path(folder) / MODEL)
+        except FileError as error:
+            raise FileError(
+                f"{error}; to put the copy of the model back into the index: lookalike index RUN IMAGES --out {folder}"
+            ) from error
+        return cls.of(embedder, device)
 
     @classmethod
-    def of(
-        cls, embedder: Embedder, device: str = "auto", *, class_names: tuple[str, ...] = ()
-    ) -> "ImageEncoder":
+    def of(cls, embedder: Embedder, device: str = "auto") -> "ImageEncoder":
         """An encoder of a model in memory; on the device "onnx" onnxruntime runs it, on the CPU."""
         if device == ONNX:
             network: Callable[[Tensor], Tensor] = load_onnx_network(embedder)
@@ -68,7 +72,6 @@ class ImageEncoder:
             fingerprint(embedder),
             embedder.embedding_dim,
             target,
-            class_names,
         )
 
     def prepare(self, image: PILImage) -> Tensor:

@@ -3,13 +3,13 @@
 It is written in one step, and last of all when an index is made: a folder without it is no index.
 """
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from lookalike.errors import FileError
-from lookalike.utils.io import write_json
+from lookalike.search.engines.base import REMEDY
+from lookalike.utils.io import read_json, write_json
 
 FORMAT = 2
 INDEX = "index.json"
@@ -51,18 +51,18 @@ def read_facts(folder: Path) -> IndexFacts:
         FileError: no index there, a damaged one, or one of another format.
     """
     file = folder / INDEX
-    try:
-        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        if content.get("format") == FORMAT:
-            return _checked(IndexFacts(**content))
-    except FileNotFoundError:
+    if not file.is_file():
         raise FileError(
             f"no index in '{folder}': an index folder holds '{INDEX}'; build one with: lookalike index"
-        ) from None
-    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
-        raise FileError(f"'{file}' is damaged ({error}); build the index again") from error
+        )
+    try:
+        content: dict[str, Any] = read_json(file)
+        if content.get("format") == FORMAT:
+            return _checked(IndexFacts(**content))
+    except (FileError, ValueError, TypeError, AttributeError, KeyError) as error:
+        raise FileError(f"'{file}' is damaged ({error}); {REMEDY}") from error
     raise FileError(
-        f"index '{folder}' has format {content.get('format')}, this version reads {FORMAT}; build it again"
+        f"index '{folder}' has format {content.get('format')}, this version reads {FORMAT}; {REMEDY}"
     )
 
 

@@ -29,16 +29,11 @@ class IndexedFile:
 
 
 def box_of(path: str) -> tuple[str, tuple[int, ...] | None]:
-    """The path of a file, and the box of the part that an indexed path means; None for the whole."""
+    """The path of a file, and the box of the part that an indexed path means; the inverse of `with_box`."""
     match = _BOX.search(path)
     if match is None:
         return path, None
     return path[: match.start()], tuple(int(number) for number in match[1].split(","))
-
-
-def with_box(path: str, box: Sequence[int] | None) -> str:
-    """The indexed path of a file's part; the inverse of `box_of`."""
-    return path if box is None else f"{path}#box={','.join(map(str, box))}"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import numpy as np
 
 from lookalike.data.image_io import open_image
 from lookalike.errors import ArgumentError, DataError
-from lookalike.search.build import MODEL
 from lookalike.search.encoder import ImageEncoder
 from lookalike.search.engines import Floats
 from lookalike.search.index import ImageIndex
@@ -150,7 +149,7 @@ def search_images(
 def _for_files(
     index: ImageIndex, folder: Path, images: Sequence[str | Path], options: SearchOptions, device: str
 ) -> list[QueryHits]:
-    encoder = ImageEncoder.load(folder / MODEL, device)
+    encoder = ImageEncoder.of_index(folder, device)
     errors: dict[int, str] = {}
     tensors = []
     for number, image in enumerate(images):

@@ -26,11 +26,11 @@ from filelock import FileLock
 
 from lookalike.errors import ArgumentError, FileError
 from lookalike.search.catalog import Catalog
-from lookalike.search.engines import ENGINES, Engine, EngineLocation, Floats, chosen_engine
+from lookalike.search.engines import ENGINES, REMEDY, Engine, EngineLocation, Floats, chosen_engine
 from lookalike.search.facts import INDEX, IndexFacts, read_facts, write_facts
 from lookalike.search.files import IndexedFile, StoredFile
 from lookalike.search.lock import lock_for_writing
-from lookalike.search.matches import Match, Selection, find_matches
+from lookalike.search.matches import Match, find_matches
 from lookalike.utils.io import remove_temporaries
 from lookalike.utils.validation import check_at_least, check_between, look_up
 
@@ -90,8 +90,12 @@ class ImageIndex:
             raise
 
     @classmethod
-    def open(cls, folder: str | Path, *, writable: bool = False) -> Self:
+    def open(cls, folder: str | Path, *, writable: bool = False, repair: bool = False) -> Self:
         """The index in `folder`.
+
+        Args:
+            writable: holds the index's lock, and removes vectors that a killed writer left.
+            repair: removes images whose vectors are lost, so that they can be added again; needs `writable`.
 
         Raises:
             FileError: no index there, a damaged one, or (writable) another process is changing it.
@@ -100,22 +104,33 @@ class ImageIndex:
         facts = read_facts(folder)
         entry = look_up(ENGINES, facts.engine, "search engine")
         lock = lock_for_writing(folder) if writable else None
+        catalog = engine = None
         try:
             if writable:
                 remove_temporaries(folder)
             catalog = Catalog.open(folder, writable=writable)
-            known = not catalog.is_empty()
+            version, known = catalog.version(), catalog.count()
             engine = entry.open(_location(folder, facts, writable=writable))
-            if known and not engine.count() and not catalog.is_empty():
-                raise FileError(
-                    f"engine '{facts.engine}'{f' at {facts.uri}' if facts.uri else ''} has lost all vectors of the "
-                    f"index '{folder}'; restore them, or remove the folder and build the index again"
-                )
             index = cls(folder, facts, catalog, engine, lock)
+            # vectors come before the catalog's entries and go after them, so only damage leaves fewer
+            lost = known - engine.count()
+            if lost > 0 and version == catalog.version() and (lost == known or not repair):
+                remedy = (
+                    REMEDY
+                    if lost == known
+                    else "give the command `lookalike index` again, which embeds them again"
+                )
+                raise FileError(
+                    f"engine '{facts.engine}'{f' at {facts.uri}' if facts.uri else ''} has lost {lost} of the {known} "
+                    f"vectors of the index '{folder}'; {remedy}"
+                )
             if writable:
-                index._reconcile()
+                index._reconcile(repair)
             return index
         except BaseException:
+            for opened in (engine, catalog):
+                if opened is not None:
+                    opened.close()
             if lock is not None:
                 lock.release()
             raise
@@ -148,10 +163,11 @@ class ImageIndex:
             if now == self._seen:
                 return False
             if now[0] != self._seen[0] and self._lock is None:
-                self.engine.close()
+                before = self.engine
                 self.engine = ENGINES[self.facts.engine].open(
                     _location(self.folder, self.facts, writable=False)
                 )
+                before.close()
             self._seen, self.facts = now, now[1]
             return True
 
@@ -243,8 +259,16 @@ class ImageIndex:
             check_between("collapse", collapse, -1, 1)
         units = self.units(queries, fingerprint)
         with self.turn:
-            selection = Selection(k, where, min_similarity, collapse)
-            return find_matches(self.catalog, self.engine, units, selection, leave_out)
+            return find_matches(
+                self.catalog,
+                self.engine,
+                units,
+                k,
+                where=where,
+                min_similarity=min_similarity,
+                collapse=collapse,
+                leave_out=leave_out,
+            )
 
     def units(self, embeddings: Floats, fingerprint: str, names: Sequence[str] = ()) -> Floats:
         """Vectors of unit length, after the checks that every vector passes on its way in."""
@@ -272,8 +296,8 @@ class ImageIndex:
         self.facts = replace(self.facts, **changes)  # type: ignore[arg-type]
         write_facts(self.folder, self.facts)
 
-    def _reconcile(self) -> None:
-        """Removes vectors that no item knows (a writer was killed), and items whose vectors are gone."""
+    def _reconcile(self, repair: bool) -> None:
+        """Removes vectors that no item knows (a writer was killed), and with `repair` items whose vectors are gone."""
         with self.catalog.transaction():
             self.catalog.delete_items_without_files()
         known, stored = self.catalog.ids(), self.engine.ids()
@@ -281,7 +305,7 @@ class ImageIndex:
         if len(orphans):
             self.engine.delete(orphans)
         lost = np.setdiff1d(known, stored, assume_unique=True)
-        if len(lost):
+        if repair and len(lost):
             with self.catalog.transaction():
                 self.catalog.delete_items(lost.tolist())
 

@@ -72,71 +72,57 @@ class Match:
         }
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Which neighbors are shown.
-
-    Attributes:
-        k: how many per query.
-        where: a filter, such as "year >= 2020 and label in (a, b)"; None for none.
-        min_similarity: less similar images are left out.
-        collapse: of images at least this similar to each other only the first is shown; None: show all.
-    """
-
-    k: int
-    where: str | None = None
-    min_similarity: float = -1.0
-    collapse: float | None = None
-
-
 def find_matches(
     catalog: Catalog,
     engine: Engine,
     units_QD: Floats,
-    selection: Selection,
+    k: int,
+    *,
+    where: str | None,
+    min_similarity: float,
+    collapse: float | None,
     leave_out: Sequence[int | None] | None,
 ) -> tuple[tuple[Match, ...], ...]:
-    """The matches of each query of unit length; the engine is asked for more until they are enough.
+    """The matches of each query of unit length, as `ImageIndex.search` describes them.
+
+    The engine is asked for more until they are enough.
 
     Raises:
         ArgumentError: a filter that cannot be parsed.
     """
     absent = list(leave_out) if leave_out is not None else [None] * len(units_QD)
-    condition = catalog.where(selection.where)
+    condition = catalog.where(where)
     allowed = None if condition is None else catalog.matching(condition)
-    wanted = selection.k + any(item is not None for item in absent)
+    wanted = k + any(item is not None for item in absent)
     while True:
         found = engine.search(units_QD, wanted, allowed=allowed)
         files = catalog.files_of(np.unique(found.ids).tolist(), condition)
         lines = [
-            _shown(engine, ids, similarities, files, selection, out)
+            _near(ids, similarities, files, min_similarity, out)
             for ids, similarities, out in zip(found.ids, found.similarities, absent, strict=True)
         ]
+        if collapse is not None:
+            lines = [
+                (_first_of_each_group(engine, pairs, collapse, k), complete) for pairs, complete in lines
+            ]
         exhausted = found.ids.shape[1] < wanted
-        if exhausted or all(complete or len(line) == selection.k for line, complete in lines):
+        if exhausted or all(complete or len(line) >= k for line, complete in lines):
             break
         wanted *= _WIDEN
-    return tuple(tuple(Match(tuple(files[item]), value) for item, value in line) for line, _ in lines)
+    return tuple(tuple(Match(tuple(files[item]), value) for item, value in line[:k]) for line, _ in lines)
 
 
-def _shown(
-    engine: Engine,
+def _near(
     ids: Ints,
     similarities: Floats,
     files: Mapping[int, list[StoredFile]],
-    selection: Selection,
+    min_similarity: float,
     out: int | None,
 ) -> tuple[list[tuple[int, float]], bool]:
-    """The ids and similarities of one query to be shown, and whether looking further would add none."""
-    near = similarities >= selection.min_similarity
-    pairs = [
-        (i, s)
-        for i, s in zip(ids[near].tolist(), similarities[near].tolist(), strict=True)
-        if i in files and i != out
-    ]
-    if selection.collapse is not None and pairs:
-        pairs = _first_of_each_group(engine, pairs, selection.collapse, selection.k)
-    return pairs[: selection.k], not near.all()
+    """The ids and similarities of one query that may be shown, and whether looking further would add none."""
+    near = similarities >= min_similarity
+    pairs = zip(ids[near].tolist(), similarities[near].tolist(), strict=True)
+    return [(i, s) for i, s in pairs if i in files and i != out], not near.all()
 
 
 def _first_of_each_group(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from lookalike.errors import ArgumentError
 from lookalike.utils.validation import check_choice
 
-BINS = 4000
+BINS, RESAMPLES = 4000, 1000
 TARGETS = ("precision", "false_match_rate", "recall")
 _BLOCK = 1024
 
@@ -140,8 +140,6 @@ def choose_threshold(
     wanted: float = 0.95,
     images: int = 0,
     data: str = "",
-    resamples: int = 1000,
-    seed: int = 0,
 ) -> Threshold:
     """The threshold for a wanted precision, false match rate or recall, with its interval over classes.
 
@@ -158,7 +156,7 @@ def choose_threshold(
             "ask for less, or train longer"
         )
     precision, recall, false_match_rate = (float(rate[at]) for rate in _rates(same, different))
-    low, high = _interval(counts, target, wanted, resamples, seed)
+    low, high = _interval(counts, target, wanted)
     edges = PairCounts.edges()
     return Threshold(
         float(edges[at]),
@@ -193,14 +191,12 @@ def _bin(same: NDArray[Any], different: NDArray[Any], target: str, wanted: float
     return int(found[0]) if len(found) else None
 
 
-def _interval(
-    counts: PairCounts, target: str, wanted: float, resamples: int, seed: int
-) -> tuple[float, float]:
+def _interval(counts: PairCounts, target: str, wanted: float) -> tuple[float, float]:
     """2.5 and 97.5 percentiles of the threshold when classes are drawn with replacement."""
     classes, edges = len(counts.same), PairCounts.edges()
-    draws = np.random.default_rng(seed)
+    draws = np.random.default_rng(0)
     found = []
-    for _ in range(resamples):
+    for _ in range(RESAMPLES):
         times = np.bincount(draws.integers(0, classes, classes), minlength=classes)
         same, different = times @ counts.same, times @ counts.different
         if same.sum() == 0 or different.sum() == 0:

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from lookalike.data.dataset import LabeledImages
+from lookalike.data.dataset import LabeledImages, with_box
 from lookalike.data.image_bytes import read_image
 from lookalike.errors import DataError
 from lookalike.search.columns import TableColumns
 from lookalike.search.encoder import BATCH, ImageEncoder
 from lookalike.search.engines import Floats
-from lookalike.search.files import IndexedFile, StoredFile, box_of, with_box
+from lookalike.search.files import IndexedFile, StoredFile, box_of
 from lookalike.search.index import ImageIndex
 from lookalike.search.report import IndexReport
 from lookalike.search.roots import Placement, place

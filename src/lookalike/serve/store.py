@@ -3,7 +3,6 @@
 import threading
 from pathlib import Path
 
-from lookalike.search.build import MODEL
 from lookalike.search.encoder import ImageEncoder
 from lookalike.search.index import ImageIndex
 
@@ -28,7 +27,7 @@ class Store:
         """
         folder = Path(folder)
         index = ImageIndex.open(folder)
-        return cls(folder, index, ImageEncoder.load(folder / MODEL, device), device)
+        return cls(folder, index, ImageEncoder.of_index(folder, device), device)
 
     def current(self) -> ImageIndex:
         """The index as it is on disk now; one that was built again, with another model, is opened again."""
@@ -38,7 +37,7 @@ class Store:
             if self.index.facts.fingerprint != self.encoder.fingerprint:
                 self.index.close()
                 self.index = ImageIndex.open(self.folder)
-                self.encoder = ImageEncoder.load(self.folder / MODEL, self._device)
+                self.encoder = ImageEncoder.of_index(self.folder, self._device)
             return self.index
 
     def count(self) -> int:

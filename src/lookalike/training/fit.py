@@ -46,6 +46,7 @@ from lookalike.training.start_from import (
     save_seen,
     seen_before,
     seen_by,
+    seen_warnings,
     split_after,
 )
 from lookalike.training.summary import build_result, describe_plan, describe_result
@@ -155,9 +156,11 @@ def fit(
         for warning in warnings:
             progress.warn(warning)
         if start_from:
-            progress.say(describe_start(start_from, split, before, seen))
+            progress.say(describe_start(start_from, split, before))
+            for warning in seen_warnings(split, before, seen):
+                progress.warn(warning)
         if copies:
-            progress.say(describe_copies(copies))
+            progress.warn(describe_copies(copies))
         if not resume and minutes is None and (expected := estimate_run(context)):
             progress.say(expected)
         return _run(context, network, copies, seen, score_test=score_test)
@@ -226,7 +229,7 @@ def _open_run(
         save_seen(run_dir, context.split, before, refit=context.experiment.train.refit)
         return
     for change in check_same_data(run_dir, facts, context.split):
-        context.progress.say(f"the data changed since the run began: {change}")
+        context.progress.warn(f"the data changed since the run began: {change}")
     run_dir.write_json("data.json", facts)
     if (run_dir.path / "training_state" / "seconds.json").exists():
         context.clock.continue_from(run_dir.read_json("training_state/seconds.json"))

@@ -87,7 +87,7 @@ def train(
             mean_loss, steps = _train_epoch(learner, inputs, batches, epoch, rate, phase)
         learner.end_epoch()
         if skipped := optimizers.pop_skipped():
-            progress.say(
+            progress.warn(
                 f"epoch {epoch}: {skipped} steps were skipped, since gradients overflowed 16-bit numbers; a few at the "
                 "start are usual, else lower the learning rates or set train.precision=bf16-mixed"
             )

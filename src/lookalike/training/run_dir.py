@@ -112,6 +112,10 @@ class RunDir:
         """Whether a run was begun here."""
         return (self.path / "experiment.yaml").is_file()
 
+    def is_finished(self) -> bool:
+        """Whether the run has ended; until then its model is that of the best epoch so far."""
+        return (self.path / "result.json").is_file()
+
     def experiment(self) -> Experiment:
         """The run's settings.
 

@@ -159,23 +159,28 @@ def check_unseen(
     )
 
 
-def describe_start(start_from: Path, split: Split, before: SeenClasses, seen: SeenTest) -> str:
-    """Which classes are known to the model, and what it has seen of those that measure it."""
+def describe_start(start_from: Path, split: Split, before: SeenClasses) -> str:
+    """Which classes are known to the model."""
     names = split.train.class_names
     known = sum(name in before.trained for name in names)
-    lines = [f"starts from {start_from}, whose model knows {known} of the {len(names)} training classes"]
+    return f"starts from {start_from}, whose model knows {known} of the {len(names)} training classes"
+
+
+def seen_warnings(split: Split, before: SeenClasses, seen: SeenTest) -> list[str]:
+    """What the model has seen of the classes that measure it."""
+    lines = []
     chosen_by = sum(name in before.trained for name in split.validation.class_names)
     if chosen_by:
         lines.append(
-            f"warning: the model was trained on {chosen_by} of the {split.validation.num_classes} validation classes, "
+            f"the model was trained on {chosen_by} of the {split.validation.num_classes} validation classes, "
             "so their scores are too high and choose less well between epochs"
         )
     if seen.classes or seen.images:
         lines.append(
-            f"warning: the model was trained on {len(seen.classes)} of the {split.test.num_classes} test classes, so "
+            f"the model was trained on {len(seen.classes)} of the {split.test.num_classes} test classes, so "
             "scores are too high; result.json names these classes and has the scores without them"
         )
-    return "\n".join(lines)
+    return lines
 
 
 def save_proxies(

@@ -62,6 +62,8 @@ def build_result(context: RunContext, choice: SelectionResult, embedder: Embedde
 def describe_result(context: RunContext, result: dict[str, Any]) -> list[str]:
     """What the result of a tested run means, and what to do next, in sentences."""
     chosen, split = result["selected"], context.split
+    if result["test"]["counts"]["scored"] == 0:
+        return ["No test image has another image of its class, so there is nothing to measure."]
     facts = describe(context.experiment.model.backbone)
     good, *rest = in_words(
         RunFacts(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lookalike.errors import ArgumentError
-from lookalike.search.engines.base import Engine, EngineLocation, Floats, Ints, Neighbors
+from lookalike.search.engines.base import REMEDY, Engine, EngineLocation, Floats, Ints, Neighbors
 from lookalike.search.engines.exact import ExactEngine
 from lookalike.search.engines.faiss import FaissEngine
 from lookalike.search.engines.milvus import MilvusEngine
@@ -17,6 +17,7 @@ from lookalike.utils.validation import look_up, optional_import
 
 __all__ = [
     "ENGINES",
+    "REMEDY",
     "Engine",
     "EngineEntry",
     "EngineLocation",

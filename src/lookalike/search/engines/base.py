@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
+REMEDY = "put back a copy of the index, or remove its folder and build it again"
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 `--uri postgresql://user@host/database`; a password is not stored in the index and comes from PGPASSWORD or
 ~/.pgpass. From 5,000 vectors on there is an HNSW index; filters are answered by iterative scans, and what
-a scan leaves short by an exact one. Vectors of more than 2,000 dimensions are stored with 16 bits, since
-pgvector indexes no longer ones otherwise; more than 4,000 are not indexed, and compared exactly.
+a scan leaves short by an exact one. Nothing is counted for a search: in PostgreSQL counting reads the whole table.
+Vectors of more than 2,000 dimensions are stored with 16 bits, since pgvector indexes no longer ones otherwise; more
+than 4,000 are not indexed, and compared exactly. Vectors travel in PostgreSQL's binary format.
 """
 
 import contextlib
@@ -21,6 +22,9 @@ FULL_DIMS, HALF_DIMS = 2_000, 4_000
 BREADTH = 100
 MOST_BREADTH = 1_000
 EXACT_SHARE = 0.02
+CONNECT_SECONDS = 10
+_COPY_BEGINS, _COPY_ENDS = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
+_COPIED_ROWS = 1_000
 
 
 class PgvectorEngine:
@@ -38,24 +42,28 @@ class PgvectorEngine:
             raise ArgumentError(
                 "leave the password out of --uri, which the index stores; set PGPASSWORD or ~/.pgpass"
             )
+        self._uri = location.uri
+        self._patience = {} if given.get("connect_timeout") else {"connect_timeout": CONNECT_SECONDS}
         self._dim = location.dim
-        self._type = "halfvec" if FULL_DIMS < location.dim <= HALF_DIMS else "vector"
+        half = FULL_DIMS < location.dim <= HALF_DIMS
+        self._type, self._number = ("halfvec", ">f2") if half else ("vector", ">f4")
         self._table = location.name
-        try:
-            self._db: Any = self._psycopg.connect(location.uri, autocommit=True)
-        except self._psycopg.Error as error:
-            raise FileError(
-                f"the database at {location.uri} cannot be opened: {first_line(error)}"
-            ) from error
+        self._db: Any = self._connected()
         if location.writable:
             self._make()
 
     def add(self, ids_N: Ints, vectors_ND: Floats) -> None:
         """See `Engine`."""
-        sql = f"COPY {self._table} (id, embedding) FROM STDIN"
+        rows = np.zeros(len(ids_N), self._row_type())
+        rows["fields"], rows["id_bytes"], rows["id"] = 2, 8, ids_N
+        rows["vector_bytes"] = 4 + np.dtype(self._number).itemsize * self._dim
+        rows["dim"], rows["vector"] = self._dim, vectors_ND
+        sql = f"COPY {self._table} (id, embedding) FROM STDIN WITH (FORMAT BINARY)"
         with self._errors(), self._db.transaction(), self._db.cursor() as cursor, cursor.copy(sql) as copy:
-            for number, vector in zip(ids_N.tolist(), vectors_ND, strict=True):
-                copy.write_row((number, _text(vector)))
+            copy.write(_COPY_BEGINS)
+            for start in range(0, len(rows), _COPIED_ROWS):
+                copy.write(rows[start : start + _COPIED_ROWS].tobytes())
+            copy.write(_COPY_ENDS)
 
     def delete(self, ids_N: Ints) -> None:
         """See `Engine`."""
@@ -63,26 +71,34 @@ class PgvectorEngine:
             self._db.execute(f"DELETE FROM {self._table} WHERE id = ANY(%s)", (ids_N.tolist(),))
 
     def search(self, queries_QD: Floats, k: int, *, allowed: Ints | None = None) -> Neighbors:
-        """See `Engine`; a query that the index leaves with fewer than min(k, matches) is answered exactly."""
-        matches = self.count() if allowed is None else self._stored(allowed)
-        wanted = min(k, matches)
-        if not wanted or not len(queries_QD):
+        """See `Engine`; a query that the index leaves with fewer than k hits is answered exactly."""
+        with self._errors():
+            # what the last ANALYZE saw, -1 before the first
+            rows, indexed = self._db.execute(
+                "SELECT reltuples, to_regclass(%s) IS NOT NULL FROM pg_class WHERE oid = to_regclass(%s)",
+                (f"{self._table}_hnsw", self._table),
+            ).fetchone()
+        few = allowed is not None and len(allowed) <= EXACT_SHARE * rows
+        exact = not indexed or few or k > MOST_BREADTH
+        lines = [self._nearest(query, k, allowed, exact=exact) for query in queries_QD]
+        if not any(lines):
             return Neighbors.none(len(queries_QD))
-        few = allowed is not None and matches <= EXACT_SHARE * self.count()
-        lines = [self._nearest(query, wanted, allowed, exact=few) for query in queries_QD]
         ids, similarities = (np.array([[row[part] for row in line] for line in lines]) for part in (0, 1))
         return Neighbors(ids.astype(np.int64), similarities.astype(np.float32).clip(-1, 1))
 
     def vectors(self, ids_N: Ints) -> Floats:
         """See `Engine`."""
-        sql = f"SELECT id, embedding::text FROM {self._table} WHERE id = ANY(%s)"
+        sql = f"SELECT id, embedding FROM {self._table} WHERE id = ANY(%s)"
         with self._errors():
-            found = {int(number): text for number, text in self._db.execute(sql, (ids_N.tolist(),))}
+            found = {
+                int(number): np.frombuffer(content, self._number, offset=4)
+                for number, content in self._db.execute(sql, (ids_N.tolist(),), binary=True)
+            }
         missing = [number for number in ids_N.tolist() if number not in found]
         if missing:
             raise ArgumentError(f"id {missing[0]} has no vector in table {self._table}")
-        rows = [np.fromstring(found[number][1:-1], dtype=np.float32, sep=",") for number in ids_N.tolist()]
-        return np.stack(rows) if rows else np.empty((0, self._dim), np.float32)
+        rows = [found[number] for number in ids_N.tolist()]
+        return np.stack(rows).astype(np.float32) if rows else np.empty((0, self._dim), np.float32)
 
     def ids(self) -> Ints:
         """See `Engine`."""
@@ -105,11 +121,19 @@ class PgvectorEngine:
             self._db.execute(
                 f"CREATE INDEX IF NOT EXISTS {self._table}_hnsw ON {self._table} USING hnsw (embedding {kind})"
             )
-            self._db.execute(f"ANALYZE {self._table}")
+            self._db.execute(
+                f"VACUUM ANALYZE {self._table}"
+            )  # after it the primary key alone is read to count
 
     def close(self) -> None:
         """Closes the connection."""
         self._db.close()
+
+    def _connected(self) -> Any:
+        try:
+            return self._psycopg.connect(self._uri, autocommit=True, **self._patience)
+        except self._psycopg.Error as error:
+            raise FileError(f"the database at {self._uri} cannot be opened: {first_line(error)}") from error
 
     def _make(self) -> None:
         with self._errors():
@@ -121,10 +145,17 @@ class PgvectorEngine:
             if self._dim <= HALF_DIMS:  # longer ones do not fit into a page
                 self._db.execute(f"ALTER TABLE {self._table} ALTER COLUMN embedding SET STORAGE PLAIN")
 
-    def _stored(self, allowed: Ints) -> int:
-        sql = f"SELECT count(*) FROM {self._table} WHERE id = ANY(%s)"
-        with self._errors():
-            return int(self._db.execute(sql, (allowed.tolist(),)).fetchone()[0])
+    def _row_type(self) -> list[tuple[Any, ...]]:
+        """A row of the table as COPY takes it in binary: each value behind its number of bytes."""
+        return [
+            ("fields", ">i2"),
+            ("id_bytes", ">i4"),
+            ("id", ">i8"),
+            ("vector_bytes", ">i4"),
+            ("dim", ">i2"),
+            ("unused", ">i2"),
+            ("vector", self._number, (self._dim,)),
+        ]
 
     def _nearest(
         self, query: Floats, k: int, allowed: Ints | None, *, exact: bool
@@ -136,7 +167,7 @@ class PgvectorEngine:
         )
         values = {"query": _text(query), "k": k, "ids": None if allowed is None else allowed.tolist()}
         with self._errors(), self._db.transaction():
-            if exact or k > MOST_BREADTH:
+            if exact:
                 self._db.execute("SET LOCAL enable_indexscan = off")
             else:
                 self._db.execute(f"SET LOCAL hnsw.ef_search = {min(MOST_BREADTH, max(BREADTH, 2 * k))}")
@@ -148,6 +179,9 @@ class PgvectorEngine:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
+        """Turns errors into one line; a connection that was lost is opened again by the next call."""
+        if self._db.closed:
+            self._db = self._connected()
         try:
             yield
         except self._psycopg.Error as error:

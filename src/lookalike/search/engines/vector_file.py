@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 
 from lookalike.errors import ArgumentError, FileError
-from lookalike.search.engines.base import Floats, Ints
+from lookalike.search.engines.base import REMEDY, Floats, Ints
 from lookalike.utils.io import write_text
 
 DELETED = -1
 COMPACT_FROM = 0.25
-REMEDY = "put back a copy of the index, or remove its folder and build it again"
 _TRIES = 20
 _COPIED_ROWS = 65_536
 
