@@ -50,6 +50,22 @@ def test_every_dialect_reads_alike(tmp_path, name):
     assert list(zip(frame.columns["path"], labels, strict=True)) == ROWS
 
 
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("limit", [40, 90, 1 << 20])
+def test_the_head_of_every_dialect_has_the_same_columns_and_no_rows(tmp_path, monkeypatch, name, limit):
+    monkeypatch.setattr("lookalike.data.readers.frames.HEAD", limit)
+    (tmp_path / name).write_bytes(DIALECTS[name])
+    head, whole = read_frame(tmp_path / name, head=True), read_frame(tmp_path / name)
+    assert (list(head.columns), len(head)) == (list(whole.columns), 0)
+
+
+def test_the_head_is_read_without_the_rest(tmp_path):
+    with open(tmp_path / "x.csv", "wb") as stream:
+        stream.write(b"path,label\n" + b"1,2\n" * 300_000 + b"1,2,3\n")
+        stream.truncate(1 << 40)  # a sparse file of a terabyte
+    assert list(read_frame(tmp_path / "x.csv", head=True).columns) == ["path", "label"]
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
 @pytest.mark.parametrize(
     "values",

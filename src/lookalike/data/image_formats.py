@@ -25,13 +25,9 @@ MAGIC = (
 HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
 
 
+@functools.cache
 def image_suffixes() -> frozenset[str]:
     """Suffixes, in lower case with the dot, of the formats that are read."""
-    return _suffixes()
-
-
-@functools.cache
-def _suffixes() -> frozenset[str]:
     Image.init()
     known = {suffix for suffix, name in Image.registered_extensions().items() if name in image_formats()}
     return frozenset(known | {".heic", ".heif", ".hif", ".jfif"})
