@@ -83,6 +83,8 @@ class Commands:
             arguments = (words, self.folder, files[-1], most_bytes, prepare, {**variables, **own})
             processes.append(self._context.Process(target=_command, args=arguments))
             processes[-1].start()
+        while not all(file.exists() or not p.is_alive() for file, p in zip(files, processes, strict=True)):
+            time.sleep(0.001)  # a signal before the command has begun says nothing about it
         return Running(list(processes), files)
 
     def run(self, *words: str, ranks: int = 1, most_bytes: int | None = None) -> tuple[int, str]:
@@ -112,9 +114,6 @@ def _command(
     """The command line, as `lookalike.__main__` runs it."""
     os.chdir(folder)
     os.environ.update({"LOOKALIKE_CACHE": str(folder / "cache"), **variables})
-    with printed.open("wb") as stream:
-        os.dup2(stream.fileno(), 1)
-        os.dup2(stream.fileno(), 2)
     import torch
 
     from lookalike.__main__ import interrupt
@@ -123,6 +122,9 @@ def _command(
     torch.set_num_threads(1)
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    with printed.open("wb") as stream:
+        os.dup2(stream.fileno(), 1)
+        os.dup2(stream.fileno(), 2)
     if most_bytes is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
     if prepare is not None:

@@ -160,7 +160,10 @@ def _read_csv(path: Path, text: str, delimiter: str | None, head: bool) -> Frame
             continue
         if any(value.strip() for value in values[len(header) :]):
             first = text.strip().splitlines()[0][:40]
-            raise ValueError(f"row {row} has {len(values)} values, the header '{first}' has {len(header)}")
+            hint = "; remove what stands above the header" if len(header) == 1 else ""
+            raise ValueError(
+                f"row {row} has {len(values)} values, the header '{first}' has {len(header)}{hint}"
+            )
         rows.append(row)
         for at, name in enumerate(header):
             if name:
@@ -201,6 +204,8 @@ def _read_json_lines(path: Path, text: str) -> Frame:
 
 
 def _objects(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    if text.lstrip()[:1] == "[":
+        raise ValueError("it holds one JSON array; save one object per line")
     for row, line in enumerate(text.splitlines() if "\n" not in text else text.split("\n"), start=1):
         if not line.strip():
             continue
