@@ -35,8 +35,12 @@ class Running:
             os.kill(pid, kind)
         return len(alive)
 
-    def wait(self, seconds: float | None = None) -> tuple[list[int], str]:
+    def wait(self, seconds: float | None = None, *, like_torchrun: bool = False) -> tuple[list[int], str]:
         """Exit codes and what was printed, in order of rank.
+
+        Args:
+            like_torchrun: kill what runs on after so many seconds, as torchrun's agent does with processes that wait
+                for one that has ended.
 
         Raises:
             TimeoutError: a process runs on after so many seconds; it is killed.
@@ -44,8 +48,10 @@ class Running:
         until = None if seconds is None else time.monotonic() + seconds
         for process in self.processes:
             process.join(None if until is None else max(0.0, until - time.monotonic()))
-        if self.send(signal.SIGKILL):
+        if self.send(signal.SIGKILL) and not like_torchrun:
             raise TimeoutError(f"still running after {seconds} s: {self.text()}")
+        for process in self.processes:
+            process.join()
         return [process.exitcode or 0 for process in self.processes], self.text()
 
     def text(self) -> str:

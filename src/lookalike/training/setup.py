@@ -29,7 +29,7 @@ from lookalike.training.context import RunContext
 from lookalike.training.inputs import Batches, Inputs
 from lookalike.training.start_from import keep_proxies
 from lookalike.training.trainable import TrainablePart
-from lookalike.utils.distributed import PATIENCE, end_with_main_process, use_short_timeouts
+from lookalike.utils.distributed import MEETING, end_with_main_process, use_short_timeouts
 from lookalike.utils.validation import check_at_least, look_up
 
 SAMPLED_IMAGES = 50
@@ -46,7 +46,7 @@ def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
         accelerator=accelerator,
         devices=here,
         num_nodes=max(1, started // here),
-        strategy=DDPStrategy(timeout=timedelta(seconds=PATIENCE)) if many else "auto",
+        strategy=DDPStrategy(timeout=timedelta(seconds=MEETING)) if many else "auto",
         precision=precision,
     )
     if (
