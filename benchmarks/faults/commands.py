@@ -35,8 +35,12 @@ class Running:
             os.kill(pid, kind)
         return len(alive)
 
-    def wait(self, seconds: float | None = None) -> tuple[list[int], str]:
+    def wait(self, seconds: float | None = None, *, like_torchrun: bool = False) -> tuple[list[int], str]:
         """Exit codes and what was printed, in order of rank.
+
+        Args:
+            like_torchrun: kill what runs on after so many seconds, as torchrun's agent does with processes that wait
+                for one that has ended.
 
         Raises:
             TimeoutError: a process runs on after so many seconds; it is killed.
@@ -44,8 +48,10 @@ class Running:
         until = None if seconds is None else time.monotonic() + seconds
         for process in self.processes:
             process.join(None if until is None else max(0.0, until - time.monotonic()))
-        if self.send(signal.SIGKILL):
+        if self.send(signal.SIGKILL) and not like_torchrun:
             raise TimeoutError(f"still running after {seconds} s: {self.text()}")
+        for process in self.processes:
+            process.join()
         return [process.exitcode or 0 for process in self.processes], self.text()
 
     def text(self) -> str:
@@ -83,6 +89,8 @@ class Commands:
             arguments = (words, self.folder, files[-1], most_bytes, prepare, {**variables, **own})
             processes.append(self._context.Process(target=_command, args=arguments))
             processes[-1].start()
+        while not all(file.exists() or not p.is_alive() for file, p in zip(files, processes, strict=True)):
+            time.sleep(0.001)  # a signal before the command has begun says nothing about it
         return Running(list(processes), files)
 
     def run(self, *words: str, ranks: int = 1, most_bytes: int | None = None) -> tuple[int, str]:
@@ -112,9 +120,6 @@ def _command(
     """The command line, as `lookalike.__main__` runs it."""
     os.chdir(folder)
     os.environ.update({"LOOKALIKE_CACHE": str(folder / "cache"), **variables})
-    with printed.open("wb") as stream:
-        os.dup2(stream.fileno(), 1)
-        os.dup2(stream.fileno(), 2)
     import torch
 
     from lookalike.__main__ import interrupt
@@ -123,6 +128,9 @@ def _command(
     torch.set_num_threads(1)
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    with printed.open("wb") as stream:
+        os.dup2(stream.fileno(), 1)
+        os.dup2(stream.fileno(), 2)
     if most_bytes is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
     if prepare is not None:

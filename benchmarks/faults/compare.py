@@ -17,7 +17,7 @@ def run_traces(run: Path) -> Traces:
 
     found: Traces = {"model": (run / "model.safetensors").read_bytes()}
     result = json.loads((run / "result.json").read_text(encoding="utf-8"))
-    found["result"] = {key: value for key, value in result.items() if key != "seconds"}
+    found["result"] = {key: value for key, value in result.items() if key not in ("seconds", "crc32")}
     lines = map(json.loads, (run / "log.jsonl").read_text(encoding="utf-8").splitlines())
     found["log"] = [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
     for file in sorted((run / "training_state").glob("*.json")):

@@ -9,6 +9,7 @@ import pytest
 
 from lookalike.cli import run as run_command
 from lookalike.cli.train import default_run
+from lookalike.utils.io import read_checked
 
 FAST = ["--set", "train.mode=frozen", "--set", "train.epochs=1", "--set", "data.workers=0", "--quiet"]
 
@@ -47,7 +48,7 @@ def test_report_is_one_file_with_images(trained):
 def test_train_json_is_the_result(lookalike, desk):
     done = lookalike("train", "photos", "--out", "runs/json", "--json", *FAST)
     assert done.code == 0
-    assert json.loads(done.out) == json.loads((desk / "runs" / "json" / "result.json").read_text())
+    assert json.loads(done.out) == read_checked(desk / "runs" / "json" / "result.json")
     assert done.err == ""
 
 

@@ -50,6 +50,22 @@ def test_every_dialect_reads_alike(tmp_path, name):
     assert list(zip(frame.columns["path"], labels, strict=True)) == ROWS
 
 
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("limit", [40, 90, 1 << 20])
+def test_the_head_of_every_dialect_has_the_same_columns_and_no_rows(tmp_path, monkeypatch, name, limit):
+    monkeypatch.setattr("lookalike.data.readers.frames.HEAD", limit)
+    (tmp_path / name).write_bytes(DIALECTS[name])
+    head, whole = read_frame(tmp_path / name, head=True), read_frame(tmp_path / name)
+    assert (list(head.columns), len(head)) == (list(whole.columns), 0)
+
+
+def test_the_head_is_read_without_the_rest(tmp_path):
+    with open(tmp_path / "x.csv", "wb") as stream:
+        stream.write(b"path,label\n" + b"1,2\n" * 300_000 + b"1,2,3\n")
+        stream.truncate(1 << 40)  # a sparse file of a terabyte
+    assert list(read_frame(tmp_path / "x.csv", head=True).columns) == ["path", "label"]
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
 @pytest.mark.parametrize(
     "values",
@@ -79,9 +95,9 @@ def test_names_that_are_not_utf8_are_written_and_read_back(tmp_path, suffix):
         ("d.csv", b"PK\x03\x04more", "a spreadsheet or zip archive"),
         ("e.csv", "path,label\nx,1\n".encode("utf-16-le"), "NUL bytes"),
         ("f.jsonl", b'{"path": "x"}\n{"path": \n', "row 2 is not JSON"),
-        ("g.jsonl", b'["path"]\n', "row 1 is not a JSON object"),
+        ("g.jsonl", b'["path"]\n', "holds one JSON array; save one object per line"),
         ("h.parquet", b"nothing", "cannot be read as a table"),
-        ("i.csv", b"# by a tool\npath,label\nx,1\n", "the header '# by a tool' has 1"),
+        ("i.csv", b"# by a tool\npath,label\nx,1\n", "the header '# by a tool' has 1; remove what stands"),
         ("j.csv", b" <html>Sign in</html>", "it holds HTML"),
         ("k.csv", b'[{"path": "x"}]', r"it holds JSON; .* as \.jsonl"),
         ("l.csv", b'path,label\nx,"1\ny,2\nz,3\n', "a quotation mark in row 1 is not closed"),

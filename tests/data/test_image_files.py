@@ -39,6 +39,22 @@ def test_broken_files_are_refused_by_name_by_every_function(tmp_path, name):
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "git lfs pull"),
+        (b"<!DOCTYPE html><title>404</title>", "a web page"),
+        (b"%PDF-1.7", "a PDF document"),
+        (b"hello", "not an image .it starts with"),
+        (b"", "the file is empty"),
+    ],
+)
+def test_what_stands_in_the_place_of_an_image_is_named_with_the_remedy(content, told, tmp_path):
+    (tmp_path / "x.jpg").write_bytes(content)
+    with pytest.raises(ImageError, match=rf"x\.jpg: .*{told}"):
+        open_image(tmp_path / "x.jpg")
+
+
 KINDS = (*FORMATS, "heic")
 SEEDS = {kind: encoded(kind) for kind in KINDS} | {
     name: data for name, data in WHOLE.items() if len(data) < 9000

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import shutil
 import zipfile
 from unittest.mock import Mock
@@ -18,7 +19,7 @@ from lookalike.data.labels import label_key, similar_labels
 from lookalike.data.read import read
 from lookalike.data.readers import LAYOUTS
 from lookalike.data.readers.frames import write_frame
-from lookalike.data.readers.tables import write_table
+from lookalike.data.readers.written_tables import write_table
 from lookalike.data.screen import drop_unreadable
 from lookalike.data.transforms import EvalTransform
 from lookalike.data.validate import check_data
@@ -159,6 +160,30 @@ def test_what_is_left_out_is_counted_and_named(tmp_path):
     ) or said(table, "3 files are not images and were left out: .txt 2, .mp4 1")
 
 
+@pytest.mark.parametrize(
+    ("litter", "note"),
+    [
+        (".45 caliber/1.png", "hidden folders with images, left out: 1, first .45 caliber"),
+        (
+            "a/.IMG_1.HEIC.icloud",
+            "images in iCloud alone, to be downloaded before they can be read: 1, first a/.IMG_1",
+        ),
+        ("c/.DS_Store", "folders without an image: 1, first c"),
+        ("a/thumbnails/1.png", "1 classes lie inside other classes .* such as a/thumbnails"),
+    ],
+)
+def test_what_is_silently_lost_elsewhere_is_said(tmp_path, litter, note):
+    root = grow(tmp_path / "d", "a/1.png", "b/1.png")
+    (root / litter).parent.mkdir(exist_ok=True)
+    shutil.copyfile(root / "a/1.png", root / litter)
+    assert len(read(root)) == 2 + (litter == "a/thumbnails/1.png")
+    assert [one for one in read(root).notes if re.match(note, one)]
+    for system in (".thumbnails/1.png", ".git/x", "@eaDir/1.png"):
+        (root / system).parent.mkdir()
+        shutil.copyfile(root / "a/1.png", root / system)
+    assert len(read(root).notes) == 1
+
+
 @pytest.mark.parametrize("name", [n for n in WHOLE if n.startswith("plain.")])
 def test_every_suffix_that_is_read_is_found(tmp_path, name):
     for c in "ab":
@@ -227,6 +252,7 @@ class TestTables:
             lambda p: f"/home/bob/photos/{p}",
             lambda p: f"photos\\{p}",
             lambda p: p.rpartition("/")[2],
+            lambda p: p.replace("/", "%2F").replace("a", "%61"),
         ],
     )
     def test_paths_are_completed_where_one_file_fits(self, tmp_path, change):

@@ -43,10 +43,37 @@ def test_a_locked_archive_is_not_called_damaged(bundle):
         read(bundle)
 
 
-def test_other_archives_are_named(tmp_path):
-    (tmp_path / "x.7z").write_bytes(b"7z")
-    with pytest.raises(LookalikeError, match="only zip and tar archives are read"):
-        read(tmp_path / "x.7z")
+def test_a_compression_that_is_not_read_is_not_called_damage(bundle):
+    data = bundle.read_bytes()
+    for mark, at in ((b"PK\x01\x02", 10), (b"PK\x03\x04", 8)):
+        parts = data.split(mark)
+        data = mark.join([parts[0], *(part[: at - 4] + b"\x09\0" + part[at - 2 :] for part in parts[1:])])
+    bundle.write_bytes(data)
+    with pytest.raises(LookalikeError, match="compressed in a way that is not read; unpack it"):
+        read(bundle)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x.7z", "only zip and tar archives are read"),
+        ("x.zip.001", "one part of a divided archive"),
+        ("x.z01", "one part of a divided archive"),
+        ("x.tar.gz.02", "one part of a divided archive"),
+        ("x.txt", "a list of text; save it as CSV"),
+        ("x.xlsx", "export the spreadsheet as CSV"),
+    ],
+)
+def test_other_files_are_named(name, message, tmp_path):
+    (tmp_path / name).write_bytes(b"7z")
+    with pytest.raises(LookalikeError, match=message):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/photos", "https://example.com/x.zip", "file:///photos"])
+def test_addresses_are_not_taken_for_names(address):
+    with pytest.raises(LookalikeError, match="is an address; give a folder or file, or fetch an archive"):
+        read(address)
 
 
 def test_errors_name_the_archive_and_not_its_place_in_the_cache(tmp_path, own_cache):

@@ -137,3 +137,22 @@ def test_a_table_without_labels_says_what_it_has(tmp_path):
     (tmp_path / "t.csv").write_text("filepath,tags\nx.png,y\n")
     with pytest.raises(DataError, match=r"no column 'label' .*it has: filepath, tags"):
         read(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "a/1.png,ant\nb/1.png,bee\n",
+            "its first row is an image, not a header: put the line path,label above",
+        ),
+        (
+            "Inventory,\nof May,\npath,label\na/1.png,ant\n",
+            "row 2 looks like the header: remove what stands above",
+        ),
+    ],
+)
+def test_a_table_without_a_header_on_top_has_a_remedy(text, told, tmp_path):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(DataError, match=told):
+        read(tmp_path / "t.csv")

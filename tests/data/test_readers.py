@@ -9,7 +9,7 @@ import pytest
 
 from lookalike.data.read import read
 from lookalike.data.readers import LAYOUTS
-from lookalike.data.readers.tables import write_table
+from lookalike.data.readers.written_tables import write_table
 from lookalike.data.registry import known_datasets
 from lookalike.errors import DataError, FileError, UnknownNameError
 

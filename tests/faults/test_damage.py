@@ -16,11 +16,14 @@ from lookalike.config.experiment import Experiment, load_experiment
 from lookalike.data.read import read
 from lookalike.data.readers.archives import NOTES
 from lookalike.errors import LookalikeError
+from lookalike.evaluation import evaluate
+from lookalike.evaluation.compare import load_result
 from lookalike.evaluation.files import read_embeddings
 from lookalike.models import build_embedder
 from lookalike.models.checkpoint import load_model, save_model
 from lookalike.search import ImageIndex
 from lookalike.search.build import build_index
+from lookalike.training.run_dir import RunDir
 from lookalike.training.tensor_tree import load_tree, save_tree
 from toys import photo_folders
 
@@ -57,6 +60,15 @@ def search_index(folder):
         return ids, index.search(index.vectors(ids[:2]), 3, fingerprint=index.facts.fingerprint)
 
 
+def read_result(run):
+    return RunDir(run).read_json("result.json")
+
+
+def read_queries(run):
+    saved = load_result(run)
+    return saved.summary, {name: values.tobytes() for name, values in saved.per_query.items()}
+
+
 def read_paths(file):
     table = read(file, verify=False)
     return table.paths, table.labels.tolist(), table.class_names
@@ -77,6 +89,11 @@ def originals(tmp_path_factory):
     save_tree(folder / "state" / "select", {"epoch": 3, "weights": torch.arange(600.0)})
     build_index(folder / "model", photos, folder / "index", device="cpu")
     Experiment().save(folder / "experiment.yaml")
+    (folder / "run").mkdir()
+    RunDir(folder / "run").write_json(
+        "result.json", {"test": {"recall_at_1": 0.5}, "seconds": {"training": 3.25}}
+    )
+    evaluate(np.eye(4, dtype=np.float32)[[0, 0, 1, 1]], [0, 0, 1, 1]).save(folder / "run" / "test_queries")
     rows = [(str(file.relative_to(folder)), file.parent.name) for file in sorted(photos.rglob("*.png"))]
     frame = polars.DataFrame(rows, schema=["path", "label"], orient="row")
     frame.write_csv(folder / "table.csv")
@@ -99,6 +116,9 @@ FORMATS = {
     "index.json": ("index", "index.json", search_index, False),
     "catalog": ("index", "catalog.sqlite", search_index, False),
     "index model": ("index", "model/model.safetensors", lambda folder: read_model(folder / "model"), True),
+    "result.json": ("run", "result.json", read_result, True),
+    "test_queries.json": ("run", "test_queries.json", read_queries, True),
+    "test_queries.npz": ("run", "test_queries.npz", read_queries, True),
     "experiment.yaml": ("experiment.yaml", "", load_experiment, False),
     "table.csv": ("table.csv", "", read_paths, False),
     "table.parquet": ("table.parquet", "", read_paths, False),

@@ -5,6 +5,7 @@ import pytest
 from lookalike.config.experiment import Experiment
 from lookalike.errors import FileError
 from lookalike.training.run_dir import RunDir
+from lookalike.training.tensor_tree import save_tree
 
 
 def test_a_folder_with_what_a_killed_start_left_may_be_used(tmp_path):
@@ -44,3 +45,25 @@ def test_the_log_is_what_the_states_say(tmp_path):
         '{"stage": "select", "epoch": 0}\n{"stage": "select", "epoch": 1}\n'
         '{"stage": "refit", "epoch": 0}\n{"stage": "refit", "epoch": 1, "loss": null}\n'
     )
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"\0" * 40, b"\xff\xfe", b"[1]\n", b"null\n", b'{"epoch": 0}\n', b'{"stage": "sel']
+)
+def test_a_damaged_log_is_named_and_written_again_from_the_states(damage, tmp_path):
+    run = RunDir(tmp_path)
+    save_tree(run.state_path("select"), {"history": [{"epoch": 0}, {"epoch": 1}]})
+    run.write_log("select", [{"epoch": 0}, {"epoch": 1}])
+    (tmp_path / "log.jsonl").write_bytes(damage)
+    if damage:
+        with pytest.raises(FileError, match=r"log\.jsonl.*--resume"):
+            run.read_log("select")
+    run.write_log("refit", [{"epoch": 0}])
+    assert [record["epoch"] for record in run.read_log("select")] == [0, 1]
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", "null", '{"loss": 1, "crc32": 5}', '{"crc32": "x"}'])
+def test_a_damaged_result_is_named(content, tmp_path):
+    (tmp_path / "result.json").write_text(content)
+    with pytest.raises(FileError, match=r"result\.json"):
+        RunDir(tmp_path).read_json("result.json")

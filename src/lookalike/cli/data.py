@@ -130,7 +130,7 @@ def check(
 
 def write_clean(file: Path, table: "LabeledImages", clean: "LabeledImages", reasons: dict[str, str]) -> None:
     """Writes the clean table, and what was removed with a reason per row where something was."""
-    from lookalike.data.readers.tables import write_removed, write_table
+    from lookalike.data.readers.written_tables import write_removed, write_table
 
     write_table(clean, file)
     removed = file.with_name(f"{file.stem}.removed.csv")

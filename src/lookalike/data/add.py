@@ -7,7 +7,7 @@ from lookalike.data.download import REMOTES, Remote, fetch, is_address
 from lookalike.data.read import read
 from lookalike.data.readers import LAYOUTS
 from lookalike.data.readers.archives import is_archive, unpack
-from lookalike.data.registry import Registered, _check_name, register
+from lookalike.data.registry import Registered, check_name, register
 from lookalike.errors import ArgumentError
 from lookalike.utils.cache_dir import cache_folder
 from lookalike.utils.progress import Progress
@@ -34,7 +34,7 @@ def add_dataset(
         DataError: the data is not complete, or not what its name says.
         FileError: a download failed, or is not what the checksum says.
     """
-    _check_name(name)
+    check_name(name)
     remotes = _remotes(name, [str(source) for source in sources], checksum)
     fetched = [fetch(remote, cache_folder() / "downloads", progress) for remote in remotes]
     entry = _add(name, fetched or [Path(source) for source in sources])
@@ -61,7 +61,6 @@ def _remotes(name: str, sources: Sequence[str], checksum: str | None) -> Sequenc
 
 
 def _add(name: str, sources: Sequence[Path]) -> Registered:
-
     archives = [source for source in sources if is_archive(source)]
     if len(sources) != 1 and len(archives) != len(sources):
         raise ArgumentError("several sources must all be archives; unpack them into one folder and add that")

@@ -19,7 +19,8 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from lookalike.data.dataset import CoarseLevel, LabeledImages, number_labels
-from lookalike.data.readers.tables import read_table, write_table
+from lookalike.data.readers.tables import read_table
+from lookalike.data.readers.written_tables import write_table
 from lookalike.utils.cache_dir import cache_folder
 from lookalike.utils.cached_folder import make_folder
 from lookalike.utils.hashing import hash_text

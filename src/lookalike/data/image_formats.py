@@ -22,16 +22,20 @@ MAGIC = (
     b"qoif",
 )
 """First bytes of image files."""
+OTHERS = (
+    (b"version https:/", "a pointer of Git LFS, not the image itself; fetch the images with: git lfs pull"),
+    (b"<!DOCTYPE", "a web page, as a failed download leaves; fetch the image again"),
+    (b"<!doctype", "a web page, as a failed download leaves; fetch the image again"),
+    (b"<html", "a web page, as a failed download leaves; fetch the image again"),
+    (b"%PDF", "a PDF document, not an image; save its pages as images"),
+)
+"""First bytes of files that often stand where an image should be, and what to do."""
 HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
 
 
+@functools.cache
 def image_suffixes() -> frozenset[str]:
     """Suffixes, in lower case with the dot, of the formats that are read."""
-    return _suffixes()
-
-
-@functools.cache
-def _suffixes() -> frozenset[str]:
     Image.init()
     known = {suffix for suffix, name in Image.registered_extensions().items() if name in image_formats()}
     return frozenset(known | {".heic", ".heif", ".hif", ".jfif"})
@@ -53,3 +57,16 @@ def is_image_head(head: bytes) -> bool:
 
 def is_heif(head: bytes) -> bool:
     return head[4:8] == b"ftyp" and head[8:12] in HEIF_BRANDS
+
+
+def why_unknown(head: bytes) -> str:
+    """Why a file with these first bytes is not read, and what to do."""
+    if not head:
+        return "the file is empty; replace or remove it"
+    if is_image_head(head):
+        return (
+            "a damaged image, its header cannot be read, or of a kind that is not decoded, such as JPEG of 12 bits; "
+            "replace or remove the file"
+        )
+    other = next((why for start, why in OTHERS if head.startswith(start)), None)
+    return other or f"not an image (it starts with {head[:8]!r}); replace or remove the file"

@@ -20,7 +20,7 @@ from PIL import Image, JpegImagePlugin, UnidentifiedImageError
 
 from lookalike.data.image_color import to_rgb
 from lookalike.data.image_depth import GRAY16_MODES, gray_bits, is_deep_color, scale_deep_color
-from lookalike.data.image_formats import image_formats, is_heif, is_image_head
+from lookalike.data.image_formats import image_formats, is_heif, why_unknown
 from lookalike.data.image_repair import without_metadata
 from lookalike.errors import DataError, MissingExtraError
 from lookalike.utils.validation import optional_import
@@ -224,7 +224,7 @@ def decode(
         raise ImageError(f"{path}: HEIC images are read with an extra package: {error}") from error
     except UnidentifiedImageError as error:
         head = Path(path).read_bytes()[:16] if content is None else content[:16]
-        raise ImageError(f"{path}: {_why_unknown(head)}") from error
+        raise ImageError(f"{path}: {why_unknown(head)}") from error
     except Image.DecompressionBombError as error:
         raise ImageError(
             f"{path}: too large to decode, more than {MAX_PIXELS / 1e6:.0f} million pixels; scale it down"
@@ -289,11 +289,3 @@ def _orientation(image: PILImage) -> int:
     except UNREADABLE:
         return 1
     return orientation if isinstance(orientation, int) and orientation in UPRIGHT else 1
-
-
-def _why_unknown(head: bytes) -> str:
-    if not head:
-        return "the file is empty; replace or remove it"
-    if is_image_head(head):
-        return "a damaged image, its header cannot be read; replace or remove the file"
-    return f"not an image (it starts with {head[:8]!r}); replace or remove the file"

@@ -6,6 +6,7 @@ folders; archives of any of these are unpacked into the cache.
 
 import errno
 import os
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from lookalike.errors import DataError, LookalikeError, UnknownNameError
 from lookalike.utils.validation import look_up, near_miss
 
 OTHER_ARCHIVES = (".7z", ".rar", ".gz", ".zst", ".bz2", ".xz", ".lz4")
+PART_OF_ARCHIVE = re.compile(r"\.(zip|7z|rar|tar|gz|tgz)\.\d{2,3}$|\.(z|r)\d{2}$")
 FOLDER = "folder"
 """The layout that insists on class folders, whatever tables or published lists lie in the folder."""
 
@@ -125,6 +127,12 @@ def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
         )
     if path.suffix.lower() in OTHER_ARCHIVES:
         raise DataError(f"{path}: only zip and tar archives are read; unpack it and give the folder")
+    if PART_OF_ARCHIVE.search(path.name.lower()):
+        raise DataError(
+            f"{path}: one part of a divided archive; unpack it with the other parts and give the folder"
+        )
+    if path.suffix.lower() == ".txt":
+        raise DataError(f"{path}: a list of text; save it as CSV with the header path,label")
     if path.suffix.lower() in SPREADSHEETS:
         raise DataError(f"{path}: not a folder, an archive or a table; export the spreadsheet as CSV")
     if path.suffix.lower() == ".json":
@@ -135,6 +143,8 @@ def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
 
 
 def _not_found(text: str, names: list[str]) -> str:
+    if "://" in text:
+        return f"'{text}' is an address; give a folder or file, or fetch an archive: lookalike data add NAME ADDRESS"
     missing = f"no file, folder or data set '{text}'"
     return (
         f"{missing}{near_miss(text, names)} (data sets: {', '.join(names)}; `lookalike data add` adds more)"

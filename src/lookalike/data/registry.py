@@ -59,7 +59,7 @@ def register(name: str, path: Path, table: LabeledImages, layout: str | None = N
     Raises:
         ArgumentError: the name is built in, or looks like a path.
     """
-    _check_name(name)
+    check_name(name)
     entry = Registered(str(path.absolute()), layout, len(table), table.num_classes, table.digest())
     file = _file()
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,8 @@ def register(name: str, path: Path, table: LabeledImages, layout: str | None = N
     return entry
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Refuses a name that is built in, or looks like a path."""
     if name in BUILT_IN:
         raise ArgumentError(f"'{name}' is built in; choose another name")
     if not name or any(sign in name for sign in "/\\.") or name != name.strip():

@@ -54,12 +54,12 @@ def describe_skipped(bad: Mapping[str, str], total: int) -> str:
     return f"{len(bad):,} of {total:,} images cannot be decoded: {shown}{more}"
 
 
-def find_test_copies(split: Split, *, progress: Progress | None = None) -> dict[str, str]:
+def find_test_copies(split: Split) -> dict[str, str]:
     """Test image -> training or validation image with the same bytes, or that looks the same.
 
     The scores of such test images say nothing about unseen images.
     """
-    test, trainval = (table_facts(table, progress=progress) for table in (split.test, split.trainval))
+    test, trainval = (table_facts(table) for table in (split.test, split.trainval))
     copies = find_copies(test, trainval)
     return {split.test.paths[row]: split.trainval.paths[at] for row, at in copies.items()}
 

@@ -1,10 +1,8 @@
 """Comparison of saved results: one with its interval, two on the same queries, several seeds of one method."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -17,6 +15,7 @@ from lookalike.evaluation.intervals import (
     student_interval,
 )
 from lookalike.evaluation.metrics import find_metric
+from lookalike.utils.io import ARRAY_ERRORS, read_checked
 
 RUN_FILE = "test_queries"
 
@@ -62,11 +61,11 @@ def load_result(path: str | Path) -> SavedResult:
                 f"no file {file}; give a run directory, or a result written by RetrievalResult.save"
             )
     try:
-        summary = json.loads(summary_file.read_text(encoding="utf-8"))
-        with np.load(array_file, allow_pickle=False) as arrays:
+        summary = read_checked(summary_file)
+        with array_file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             held = {name: arrays[name] for name in arrays.files}
         return SavedResult(path, summary, held.pop("labels"), held.pop("rows"), held)
-    except (ValueError, KeyError, EOFError, BadZipFile) as error:
+    except ARRAY_ERRORS as error:
         raise FileError(f"{base}.json and .npz are not a saved result: {error}") from error
 
 

@@ -7,8 +7,6 @@
 Labels may be whole numbers or words.
 """
 
-import zipfile
-import zlib
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import numpy as np
 from lookalike.errors import DataError, FileError, LookalikeError, first_line
 from lookalike.evaluation.evaluator import evaluate
 from lookalike.evaluation.result import RetrievalResult
+from lookalike.utils.io import ARRAY_ERRORS
 from lookalike.utils.parquet import polars_errors
 
 _EMBEDDING_NAMES = ("embeddings", "embedding", "vectors", "vector", "features")
@@ -119,7 +118,7 @@ def _pick(file: Path, names: tuple[str, ...], dimensions: int) -> Any:
             raise FileError(f"{file} ends in '{file.suffix}'; expected .npy, .npz or .parquet")
     except LookalikeError:
         raise
-    except (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except ARRAY_ERRORS as error:
         why = first_line(error)
         if "object" in why:  # numpy then advises to load it unsafely
             why = "it holds Python objects (a pickle), which could run code; expected an array of numbers or of text"

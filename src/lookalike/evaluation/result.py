@@ -9,7 +9,7 @@ import numpy as np
 from lookalike.errors import FileError
 from lookalike.evaluation.open_set import OpenSetResult
 from lookalike.evaluation.ranks import Floats, Integers
-from lookalike.utils.io import write_atomically, write_json
+from lookalike.utils.io import write_atomically, write_checked
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class RetrievalResult:
 
         try:
             write_atomically(file.with_suffix(".npz"), write_arrays)
-            write_json(file, self.to_dict(per_class=True))
+            write_checked(file, self.to_dict(per_class=True))
         except OSError as error:
             raise FileError(f"cannot write {file}: {error}; give a file in a folder that exists") from error
         return file

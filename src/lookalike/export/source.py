@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from lookalike.errors import FileError
-from lookalike.utils.io import read_json
+from lookalike.utils.io import read_checked
 
 
 def read_facts(run: Path, name: str) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def read_facts(run: Path, name: str) -> dict[str, Any]:
         FileError: it cannot be read.
     """
     file = run / name
-    return dict(read_json(file)) if file.is_file() else {}
+    return read_checked(file) if file.is_file() else {}
 
 
 def data_source(run: Path) -> str:

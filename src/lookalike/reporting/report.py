@@ -1,6 +1,5 @@
 """Report of a run: one self-contained page with its numbers, curves, map, mistakes and examples."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -66,8 +65,7 @@ def write_report(run: Path | str, done: FitResult) -> Path:
 
 def _history(folder: RunDir) -> list[dict[str, Any]]:
     """Epochs of the selection, the state before training first."""
-    lines = (folder.path / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    return [record for record in map(json.loads, lines) if record["stage"] == "select"]
+    return folder.read_log("select")
 
 
 def _table(folder: RunDir, result: dict[str, Any]) -> dict[str, Any]:

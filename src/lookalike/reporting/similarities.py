@@ -6,12 +6,13 @@ histograms as `similarities.json`, and `show_threshold` draws the report's figur
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.reporting.plots import Histogram, plot_similarities
-from lookalike.utils.io import read_json, write_text
+from lookalike.utils.io import read_checked, write_text
 
 FILE, REPORT, BINS = "similarities.json", "report.html", 60
 _FIGURE = re.compile(r"(<!-- similarities -->).*?(<!-- end of similarities -->)", re.DOTALL)
@@ -35,7 +36,8 @@ def show_threshold(run: Path, threshold: float) -> bool:
     """Draws the threshold into the report's histogram; False where the run has no such report."""
     if not (run / FILE).is_file() or not (run / REPORT).is_file():
         return False
-    figure = str(plot_similarities(read_json(run / FILE), threshold))
+    histograms: Any = read_checked(run / FILE)
+    figure = str(plot_similarities(histograms, threshold))
     page = (run / REPORT).read_text(encoding="utf-8")
     drawn, count = _FIGURE.subn(lambda found: f"{found[1]}{figure}{found[2]}", page)
     if count:

@@ -19,7 +19,7 @@ from lookalike.data.splits import Split
 from lookalike.errors import FileError
 from lookalike.training.run_dir import RunDir
 from lookalike.utils.hashing import hash_text
-from lookalike.utils.io import os_errors, write_atomically
+from lookalike.utils.io import ARRAY_ERRORS, os_errors, write_atomically
 
 IMAGES = "images.npy"
 """In training_state/: hashes of the paths of the training and validation images."""
@@ -110,6 +110,6 @@ def _save(file: Path, hashes: NDArray[np.uint64]) -> None:
 def _known_hashes(run_dir: RunDir) -> NDArray[np.uint64] | None:
     try:
         hashes: NDArray[np.uint64] = np.load(run_dir.state_path(IMAGES))
-    except (OSError, ValueError):
+    except ARRAY_ERRORS:
         return None
     return hashes

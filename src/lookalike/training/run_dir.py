@@ -19,7 +19,7 @@ RUN/
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from filelock import FileLock, Timeout
 
 from lookalike.config.experiment import Experiment, load_experiment
 from lookalike.errors import FileError
-from lookalike.utils.io import os_errors, read_json, remove_temporaries, to_json, write_json, write_text
+from lookalike.utils.io import os_errors, read_checked, remove_temporaries, to_json, write_checked, write_text
 
 MODEL_FILES = ("model.safetensors", "config.json")
 RESULT_FILES = (
@@ -104,8 +104,8 @@ class RunDir:
                 (self.path / name).unlink(missing_ok=True)
             for name in (STATE, LOGS):
                 shutil.rmtree(self.path / name, ignore_errors=True)
-            write_json(self.path / "data.json", facts)
-            write_json(self.path / "environment.json", environment)
+            write_checked(self.path / "data.json", facts)
+            write_checked(self.path / "environment.json", environment)
             experiment.save(self.path / "experiment.yaml")  # from here on this is a run
 
     def holds_run(self) -> bool:
@@ -134,19 +134,19 @@ class RunDir:
         with os_errors("write", self.path / "experiment.yaml", "free space or name another folder"):
             experiment.save(self.path / "experiment.yaml")
 
-    def write_json(self, name: str, value: Any) -> None:
-        """Writes a JSON file, whole or not at all."""
+    def write_json(self, name: str, value: Mapping[str, object]) -> None:
+        """Writes a JSON file with a checksum, whole or not at all."""
         with os_errors("write", self.path / name, "free space or name another folder"):
-            write_json(self.path / name, value)
+            write_checked(self.path / name, value)
 
-    def read_json(self, name: str) -> Any:
+    def read_json(self, name: str) -> dict[str, Any]:
         """Reads a JSON file.
 
         Raises:
             FileError: it is missing or damaged.
         """
         try:
-            return read_json(self.path / name)
+            return read_checked(self.path / name)
         except FileError as error:
             raise FileError(
                 f"{error} (was the run '{self.path}' interrupted? resume it with --resume)"
@@ -159,12 +159,33 @@ class RunDir:
     def write_log(self, stage: str, history: list[dict[str, Any]]) -> None:
         """Writes log.jsonl: the stages before `stage` as logged, then its epochs as the state has them."""
         earlier = STAGES[: STAGES.index(stage)]
-        lines = [line for line in self._log_lines() if json.loads(line)["stage"] in earlier]
-        lines += [to_json({"stage": stage, **record}) for record in history]
+        records = [record for name in earlier for record in self._logged(name)]
+        records += [{"stage": stage, **record} for record in history]
+        lines = [to_json(record) for record in records]
         with os_errors("write", self.path / "log.jsonl", "free space or name another folder"):
             write_text(self.path / "log.jsonl", "".join(f"{line}\n" for line in lines))
 
-    def _log_lines(self) -> list[str]:
-        with suppress(FileNotFoundError):
-            return (self.path / "log.jsonl").read_text(encoding="utf-8").splitlines()
-        return []
+    def read_log(self, stage: str) -> list[dict[str, Any]]:
+        """The epochs of a stage, as logged.
+
+        Raises:
+            FileError: the log is missing or damaged.
+        """
+        file = self.path / "log.jsonl"
+        try:
+            records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+            return [record for record in records if record["stage"] == stage]
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise FileError(f"cannot read '{file}': {error}; --resume writes it again") from error
+
+    def _logged(self, stage: str) -> list[dict[str, Any]]:
+        """The epochs of a stage: as logged, or from its state where the log is damaged."""
+        with suppress(FileError):
+            if records := self.read_log(stage):
+                return records
+        from lookalike.training.tensor_tree import load_tree  # loads torch, which `show` can do without
+
+        state = self.state_path(stage)
+        if not state.with_suffix(".json").exists():
+            return []
+        return [{"stage": stage, **record} for record in load_tree(state)["history"]]

@@ -25,7 +25,7 @@ from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.training.context import RunContext
 from lookalike.training.inputs import Batches
 from lookalike.training.trainable import TrainablePart
-from lookalike.utils.distributed import PATIENCE, end_with_main_process, use_short_timeouts
+from lookalike.utils.distributed import MEETING, end_with_main_process, use_short_timeouts
 from lookalike.utils.validation import check_at_least, look_up
 
 SAMPLED_IMAGES = 50
@@ -42,7 +42,7 @@ def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
         accelerator=accelerator,
         devices=here,
         num_nodes=max(1, started // here),
-        strategy=DDPStrategy(timeout=timedelta(seconds=PATIENCE)) if many else "auto",
+        strategy=DDPStrategy(timeout=timedelta(seconds=MEETING)) if many else "auto",
         precision=precision,
     )
     if (

@@ -6,7 +6,6 @@ else as `NAME.json`, in which a tensor is `{"tensor": "path.in.the.tree"}`. The 
 file that belongs to it and holds checksums of both, so an interrupted write leaves the previous state.
 """
 
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from lookalike.errors import FileError
 from lookalike.utils.hashing import checksum
-from lookalike.utils.io import escape_surrogates, os_errors, read_json, to_json, write_text
+from lookalike.utils.io import crc32_of_text, os_errors, read_json, to_json, write_text
 from lookalike.utils.tensor_file import REMEDY, load_tensors, save_tensors
 
 _KEY = "tensor"
@@ -33,7 +32,7 @@ def save_tree(path: Path, tree: dict[str, Any]) -> None:
     if previous == file:
         file = path.with_name(f"{path.name}.b.safetensors")
     save_tensors(file, tensors)
-    head = {"tensors": file.name, "crc32": checksum(file), "tree_crc32": _crc32(plain)}
+    head = {"tensors": file.name, "crc32": checksum(file), "tree_crc32": crc32_of_text(plain)}
     with os_errors("write", path.with_suffix(".json"), REMEDY):
         write_text(path.with_suffix(".json"), f'{to_json(head)[:-1]}, "tree": {plain}}}')
     for name in ("a", "b"):
@@ -52,7 +51,7 @@ def load_tree(path: Path) -> dict[str, Any]:
     remedy = "the run cannot be resumed from it; train again with --overwrite"
     try:
         stored = read_json(file)
-        if _crc32(to_json(stored["tree"])) != stored["tree_crc32"]:
+        if crc32_of_text(to_json(stored["tree"])) != stored["tree_crc32"]:
             raise FileError(f"'{file}' is damaged: its checksum is not the one that was written")
         tensors = load_tensors(path.with_name(stored["tensors"]), crc32=stored["crc32"])
         tree: dict[str, Any] = _attach(stored["tree"], tensors)
@@ -61,10 +60,6 @@ def load_tree(path: Path) -> dict[str, Any]:
     except (KeyError, TypeError) as error:
         raise FileError(f"'{file}' is no training state of this version; {remedy}") from error
     return tree
-
-
-def _crc32(text: str) -> int:
-    return zlib.crc32(escape_surrogates(text).encode())  # as `write_text` writes it
 
 
 def _tensor_file(path: Path) -> Path | None:

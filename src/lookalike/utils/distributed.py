@@ -23,6 +23,8 @@ from lookalike.errors import TrainingError
 
 PATIENCE = 24 * 3600.0
 """Seconds to wait for a process that works alone, such as one that computes cached activations."""
+MEETING = 600.0
+"""Seconds to wait until every process has started and read the data."""
 PROMPT = 60.0
 """Seconds to wait in any other collective; `LOOKALIKE_TIMEOUT` changes it."""
 _MAIN = "LOOKALIKE_MAIN_PROCESS"

@@ -6,7 +6,10 @@ import json
 import math
 import os
 import platform
-from collections.abc import Callable, Iterator
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -14,6 +17,19 @@ from typing import IO, Any
 from lookalike.errors import FileError
 from lookalike.utils.cache_dir import inside_cache
 
+CHECKSUM = "crc32"
+"""The last key of a JSON file with a checksum of its other content."""
+ARRAY_ERRORS = (
+    ValueError,
+    OSError,
+    EOFError,
+    LookupError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+)
+"""What numpy raises for a damaged .npy or .npz file."""
 TEMPORARY = ".{name}.{writer}.tmp"
 """A file that is being written; the writer is `HOST-PID`."""
 
@@ -101,6 +117,16 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, to_json(value, indent=2) + "\n")
 
 
+def write_checked(path: Path, content: Mapping[str, object]) -> None:
+    """Writes strict JSON as `write_json` does, with a checksum that `read_checked` compares."""
+    write_json(path, {**content, CHECKSUM: crc32_of_text(to_json(content))})
+
+
+def crc32_of_text(text: str) -> int:
+    """The checksum of a text as `write_text` writes it."""
+    return zlib.crc32(escape_surrogates(text).encode())
+
+
 def to_json(value: Any, *, indent: int | None = None) -> str:
     """Strict JSON, which any parser reads: a number that is NaN or infinite becomes null."""
     return json.dumps(_strict(value), indent=indent, ensure_ascii=False, allow_nan=False, default=_plain)
@@ -171,3 +197,18 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise FileError(f"cannot read '{path}': {error}") from error
+
+
+def read_checked(path: Path) -> dict[str, Any]:
+    """What `write_checked` wrote; content of earlier versions, without a checksum, is taken as it is.
+
+    Raises:
+        FileError: it is missing or damaged.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict) or not content:
+        raise FileError(f"'{path}' is damaged: it holds no results")
+    written = content.pop(CHECKSUM, None)
+    if written is not None and written != crc32_of_text(to_json(content)):
+        raise FileError(f"'{path}' is damaged: its checksum is not the one that was written")
+    return content

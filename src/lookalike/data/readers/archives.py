@@ -118,6 +118,12 @@ def _extract(archive: Path, target: Path, budget: _Budget, *, depth: int) -> lis
     ) as error:
         if isinstance(error, FileError):
             raise
+        if isinstance(
+            error, NotImplementedError
+        ):  # such as Deflate64, which Windows writes for large archives
+            raise FileError(
+                f"{archive}: is compressed in a way that is not read; unpack it and give the folder"
+            ) from error
         why = first_line(error).rstrip(":")
         raise FileError(f"{archive}: damaged or not an archive ({why}); fetch it again") from error
     except FileError:

@@ -81,6 +81,9 @@ def list_images(folder: Path) -> ImageListing:
     found: list[str] = []
     left_out: Counter[str] = Counter()
     first_left_out = ""
+    hidden: list[str] = []
+    empty: list[str] = []
+    in_cloud: list[str] = []
     real_of: dict[str, str] = {}
     reached: Counter[str] = Counter()
 
@@ -92,8 +95,11 @@ def list_images(folder: Path) -> ImageListing:
         _refuse_circle(at, real, real_of)
         real_of[at] = real
         reached[real] += 1
-        folders[:] = [name for name in folders if not is_system_file(name)]
         here, relative = Path(at), Path(at).relative_to(folder)
+        hidden += [(relative / name).as_posix() for name in folders if _hides_images(here / name)]
+        in_cloud += [(relative / name).as_posix() for name in files if name.endswith(".icloud")]
+        folders[:] = [name for name in folders if not is_system_file(name)]
+        before = len(found)
         for name in files:
             if is_system_file(name):
                 continue
@@ -102,7 +108,17 @@ def list_images(folder: Path) -> ImageListing:
             elif (here / name).suffix.lower() not in TABLES_AND_LISTS or relative.parts:
                 left_out[_suffix(name)] += 1
                 first_left_out = first_left_out or (relative / name).as_posix()
-    notes = []
+        if len(found) == before and not folders and relative.parts:
+            empty.append(relative.as_posix())
+    notes = [
+        f"{what}: {len(paths):,}, first {min(paths)}"
+        for what, paths in (
+            ("hidden folders with images, left out", hidden),
+            ("folders without an image", empty),
+            ("images in iCloud alone, to be downloaded before they can be read", in_cloud),
+        )
+        if paths
+    ]
     if left_out:
         kinds = ", ".join(f"{suffix} {count:,}" for suffix, count in left_out.most_common(6))
         count = left_out.total()
@@ -114,6 +130,16 @@ def list_images(folder: Path) -> ImageListing:
             f"{len(twice):,} folders are reached through several links and are read under each name, first {twice[0]}"
         )
     return ImageListing(sorted(found, key=natural_key), tuple(notes))
+
+
+def _hides_images(folder: Path) -> bool:
+    """Whether this is a hidden folder with images, by their suffixes; those of operating systems are not meant."""
+    if not folder.name.startswith(".") or folder.name.casefold() in (".thumbnails", ".trash"):
+        return False
+    try:
+        return any(Path(name).suffix.lower() in image_suffixes() for name in os.listdir(folder))
+    except OSError:
+        return False
 
 
 TABLES_AND_LISTS = frozenset(

@@ -2,6 +2,7 @@
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -88,6 +89,8 @@ def read_class_folders(folder: Path, *, labeled: bool = True) -> LabeledImages:
             "a folder named after its class, or give a table with the columns path,label"
         )
     labels, names_of_classes = number_labels([label or "." for label in labels_of])
+    if labeled:
+        notes += _notes_on_inner_classes(names_of_classes)
     if all(CAMERA_FOLDER.fullmatch(name.rpartition("/")[2]) for name in names_of_classes):
         notes.append(
             f"class names such as {names_of_classes[0]} are those of a camera's memory card; to train, sort the images "
@@ -103,6 +106,23 @@ def read_class_folders(folder: Path, *, labeled: bool = True) -> LabeledImages:
         name=folder.name or "data",
         notes=tuple(notes),
     )
+
+
+def _notes_on_inner_classes(classes: Sequence[str]) -> list[str]:
+    """Says where a class folder lies in another class folder, as thumbnails next to their images do."""
+    known = set(classes)
+    inner = [name for name in classes if any(above in known for above in _above(name))]
+    if not inner:
+        return []
+    return [
+        f"{len(inner):,} classes lie inside other classes and count as classes of their own, such as {inner[0]}; move "
+        "them elsewhere if they are the same things, such as small copies"
+    ]
+
+
+def _above(name: str) -> list[str]:
+    parts = name.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
 def _part_level(folders: list[list[str]]) -> int | None:

@@ -31,6 +31,8 @@ ENCODINGS = (
 
 MAX_LINE = 1 << 24
 MAX_COLUMNS = 10_000
+HEAD = 1 << 20
+"""Bytes of a text file that suffice for the names of its columns."""
 
 Column = list[str | None]
 
@@ -65,8 +67,11 @@ def is_table(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES and not path.is_dir()
 
 
-def read_frame(path: Path) -> Frame:
+def read_frame(path: Path, *, head: bool = False) -> Frame:
     """The table in `path`; surrounding spaces of headers do not count.
+
+    Args:
+        head: read the columns without their rows, and no more of the file than that takes.
 
     Raises:
         DataError: it cannot be parsed; the message names the row, or quotes the parser.
@@ -74,11 +79,14 @@ def read_frame(path: Path) -> Frame:
     suffix = path.suffix.lower()
     try:
         if suffix == ".parquet":
-            return _read_parquet(path)
-        data = _content(path)
-        if suffix in (".jsonl", ".ndjson"):
-            return _read_json_lines(path, _text(data))
-        return _read_csv(path, _text(data), "\t" if suffix == ".tsv" else None)
+            frame = _read_parquet(path, head)
+        elif suffix in (".jsonl", ".ndjson"):
+            frame = _read_json_lines(path, _text(_content(path, head), head))
+        else:
+            frame = _read_csv(
+                path, _text(_content(path, head), head), "\t" if suffix == ".tsv" else None, head
+            )
+        return Frame(path, {name: [] for name in frame.columns}, [], frame.nested) if head else frame
     except DataError:
         raise
     except (pl.exceptions.PolarsError, OSError, ValueError, csv.Error, RecursionError) as error:
@@ -90,9 +98,13 @@ def read_frame(path: Path) -> Frame:
         ) from error
 
 
-def _content(path: Path) -> bytes:
-    """The bytes of a text file, whose lines are looked at before all of it is in memory."""
+def _content(path: Path, head: bool) -> bytes:
+    """The bytes of a text file, whose lines are looked at before all of it is in memory; of its head whole lines."""
     with open(path, "rb") as stream:
+        first = stream.read(HEAD) if head else b""
+        if b"\n" in first:
+            return first if len(first) < HEAD else first[: first.rfind(b"\n") + 1]
+        stream.seek(0)
         for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), start=1):
             if len(line) == MAX_LINE:
                 raise ValueError(
@@ -109,19 +121,19 @@ def _refuse_many(names: Sequence[str]) -> None:
         )
 
 
-def _text(data: bytes) -> str:
+def _text(data: bytes, head: bool) -> str:
     """Decoded by the byte order mark, else as UTF-8; other bytes are kept as surrogates, as in file names."""
     if data.startswith(b"PK\x03\x04"):
         raise ValueError("it is a spreadsheet or zip archive, whatever its suffix says; export it as CSV")
     for mark, encoding in ENCODINGS:
         if data.startswith(mark):
-            return data.decode(encoding)
+            return data.decode(encoding, "ignore" if head else "strict")
     if b"\0" in data[:4096]:
         raise ValueError("it holds NUL bytes, as UTF-16 without a byte order mark does; save it as UTF-8")
     return data.decode("utf-8", "surrogateescape")
 
 
-def _read_csv(path: Path, text: str, delimiter: str | None) -> Frame:
+def _read_csv(path: Path, text: str, delimiter: str | None, head: bool) -> Frame:
     announced = re.match(r"\s*\"?sep=(.)\"?\r?\n", text)  # Excel's own first line
     if announced:
         delimiter, text = announced[1], text[announced.end() :]
@@ -140,13 +152,18 @@ def _read_csv(path: Path, text: str, delimiter: str | None) -> Frame:
     _refuse_many(header)
     _refuse_twice(header)
     columns: dict[str, Column] = {name: [] for name in header if name}
+    if head:
+        return Frame(path, columns, [])
     rows, last = [], ""
     for row, values in enumerate(lines, start=1):
         if not any(value.strip() for value in values):
             continue
         if any(value.strip() for value in values[len(header) :]):
             first = text.strip().splitlines()[0][:40]
-            raise ValueError(f"row {row} has {len(values)} values, the header '{first}' has {len(header)}")
+            hint = "; remove what stands above the header" if len(header) == 1 else ""
+            raise ValueError(
+                f"row {row} has {len(values)} values, the header '{first}' has {len(header)}{hint}"
+            )
         rows.append(row)
         for at, name in enumerate(header):
             if name:
@@ -187,6 +204,8 @@ def _read_json_lines(path: Path, text: str) -> Frame:
 
 
 def _objects(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    if text.lstrip()[:1] == "[":
+        raise ValueError("it holds one JSON array; save one object per line")
     for row, line in enumerate(text.splitlines() if "\n" not in text else text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -210,12 +229,12 @@ def _word(value: Any) -> str | None:
     return str(value)
 
 
-def _read_parquet(path: Path) -> Frame:
+def _read_parquet(path: Path, head: bool) -> Frame:
     with polars_errors(path):
         schema = pl.read_parquet_schema(path)
         _refuse_many(list(schema))
         plain = [name for name, dtype in schema.items() if not dtype.is_nested()]
-        frame = pl.read_parquet(path, columns=plain) if plain else pl.DataFrame()
+        frame = pl.read_parquet(path, columns=plain, n_rows=0 if head else None) if plain else pl.DataFrame()
     columns: dict[str, Column] = {}
     nested = [name for name in schema if name not in plain]
     for name in plain:

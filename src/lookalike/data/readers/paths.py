@@ -5,7 +5,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 from lookalike.data.dataset import LabeledImages
@@ -26,7 +26,8 @@ def find_files(name: str, root: Path, entries: Sequence[str]) -> tuple[list[str]
     """Paths of the files that `entries` mean, and a note where that took more than reading them.
 
     An entry that is not there is completed where exactly one image below `root` fits: with `/` for a backslash,
-    without surrounding spaces, with a suffix, in other case or other Unicode form, or in another folder.
+    without surrounding spaces, with a suffix, in other case or other Unicode form, with `%20` decoded, or in
+    another folder.
 
     Raises:
         DataError: entries that no file, or more than one, fits.
@@ -68,10 +69,11 @@ def _index(files: Sequence[str]) -> dict[str, set[str]]:
 
 
 def _fitting(entry: str, by_key: dict[str, set[str]]) -> set[str]:
-    """Files with the longest common tail."""
-    for tail in _tails(_key(entry.replace("\\", "/").strip())):
-        if tail in by_key:
-            return by_key[tail]
+    """Files with the longest common tail; where there is none, of the path with `%20` and the like decoded."""
+    for path in dict.fromkeys((entry, unquote(entry))):
+        for tail in _tails(_key(path.replace("\\", "/").strip())):
+            if tail in by_key:
+                return by_key[tail]
     return set()
 
 

@@ -67,7 +67,7 @@ def _notes_on_other_tables(place: Path, folder: Path) -> list[str]:
             continue
         name = file.relative_to(folder)
         try:
-            frame = read_frame(file)
+            frame = read_frame(file, head=True)
         except DataError as error:
             notes.append(f"the table {name} was not read: {error}")
             continue
@@ -107,7 +107,7 @@ def _tables(folder: Path) -> list[Path]:
 
 def _fits(table: Path) -> bool:
     try:
-        return describes_images(read_frame(table))
+        return describes_images(read_frame(table, head=True))
     except DataError:
         return False
 

@@ -31,7 +31,9 @@ def with_split_file(table: LabeledImages, file: Path | None = None) -> LabeledIm
     frame = read_frame(file)
     label_column, split_column = frame.find("label"), frame.find("split")
     if label_column is None or split_column is None:
-        raise DataError(f"{file}: has the columns {', '.join(frame.columns)}; expected label,split")
+        raise DataError(
+            f"{file}: has the columns {', '.join(frame.columns)}; expected label,split; rename any other file"
+        )
     known = set(table.class_names)
     split_of: dict[str, str] = {}
     rows = zip(frame.rows, frame.columns[label_column], frame.columns[split_column], strict=True)

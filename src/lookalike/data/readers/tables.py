@@ -1,4 +1,4 @@
-"""Reads and writes tables with the columns path and label, and optional split, role, coarse and box columns."""
+"""Reads tables with the columns path and label, and optional split, role, coarse and box columns."""
 
 import os
 from collections import Counter
@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lookalike.data.dataset import CoarseLevel, Ints, LabeledImages, Words, number_labels, with_box
+from lookalike.data.image_formats import image_suffixes
 from lookalike.data.labels import notes_on_labels
 from lookalike.data.readers.folder import Part, part_of
-from lookalike.data.readers.frames import Frame, read_frame, write_frame
-from lookalike.data.readers.paths import find_files, relative_paths, relative_to
+from lookalike.data.readers.frames import Frame, read_frame
+from lookalike.data.readers.paths import find_files, relative_to
 from lookalike.errors import DataError
 from lookalike.utils.validation import near_miss
 
@@ -121,11 +122,23 @@ def _columns(frame: Frame, labeled: bool) -> tuple[str, str | None]:
                     f"{frame.file}: the column '{name}' holds lists, objects or bytes; expected text"
                 )
         single = len(frame.columns) == 1 and not frame.nested
-        hint = "; separate columns with , ; | or tabs" if single else near_miss(lacking, frame.columns)
+        hint = _hint_on_header(frame) or (
+            "; separate columns with , ; | or tabs" if single else near_miss(lacking, frame.columns)
+        )
         raise DataError(
             f"{frame.file}: no column '{lacking}'{hint} (it has: {', '.join(frame.columns)}); expected path,label"
         )
     return path_column, label_column
+
+
+def _hint_on_header(frame: Frame) -> str:
+    """What is wrong with the first row, where that can be seen: it is no header, or the header stands further below."""
+    if any(os.path.splitext(name)[1].lower() in image_suffixes() for name in frame.columns):
+        return "; its first row is an image, not a header: put the line path,label above it"
+    for at, row in enumerate(frame.rows[:NAMED]):
+        if any((column[at] or "").strip().casefold() in PATH_COLUMNS for column in frame.columns.values()):
+            return f"; row {row} looks like the header: remove what stands above it"
+    return ""
 
 
 def _notes_on_columns(frame: Frame, path: str, label: str | None) -> list[str]:
@@ -269,31 +282,3 @@ def _coarse(frame: Frame, column: str, labels: Ints, names: Sequence[str]) -> Co
             )
         parents[label] = parent
     return CoarseLevel(column, parents, coarse_names)
-
-
-def write_table(table: LabeledImages, path: Path) -> None:
-    """Writes the data set as a table that `read_table` reads back; paths are relative where possible."""
-    write_frame(_columns_of(table, path), path)
-
-
-def write_removed(table: LabeledImages, path: Path, reasons: Sequence[str]) -> None:
-    """Writes images that were left out, with the reason for each."""
-    write_frame({"path": _columns_of(table, path)["path"], "reason": list(reasons)}, path)
-
-
-def _columns_of(table: LabeledImages, path: Path) -> dict[str, list[str]]:
-    columns: dict[str, list[str]] = {
-        "path": relative_paths(table, path.parent),
-        "label": [table.class_names[i] for i in table.labels.tolist()],
-    }
-    for level in table.coarse:
-        name = level.name if is_coarse(level.name) else f"coarse_{level.name}"
-        columns[name] = [level.class_names[i] for i in level.parents[table.labels].tolist()]
-    if table.split is not None:
-        columns["split"] = table.split.tolist()
-    if table.role is not None:
-        columns["is_query"] = [str(r != "gallery").lower() for r in table.role.tolist()]
-        columns["is_gallery"] = [str(r != "query").lower() for r in table.role.tolist()]
-    if table.boxes is not None:
-        columns |= {name: [str(v) for v in table.boxes[:, i].tolist()] for i, name in enumerate(BOX_COLUMNS)}
-    return columns

@@ -3,7 +3,6 @@
 `train_once` runs one training of a task, or resumes it.
 """
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -115,10 +114,7 @@ def train_once(
 def training_curve(folder: Path) -> list[dict[str, float]]:
     """Epoch, seconds of training so far, steps and the selecting metrics, from a run's log."""
     points, elapsed = [], 0.0
-    for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
-        if record["stage"] != "select":
-            continue
+    for record in RunDir(folder).read_log("select"):
         elapsed += record["seconds"]
         facts = {"epoch": record["epoch"], "seconds": round(elapsed, 3), "steps": record.get("steps", 0)}
         points.append(facts | record["validation"])
