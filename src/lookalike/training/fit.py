@@ -135,7 +135,9 @@ def fit(
     copies = find_test_copies(split) if score_test else {}
     if minutes is not None:
         if resume or devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ:
-            raise ArgumentError("minutes plan a new run in one process; drop them, or resume and devices")
+            raise ArgumentError(
+                "minutes is for a new run in one process; drop it, or drop resume and devices"
+            )
         experiment = plan_experiment(
             experiment, split, minutes=minutes, accelerator=accelerator, progress=progress
         )
