@@ -215,7 +215,7 @@ class Embedder(nn.Module):
         stages = self.stages
         if not 0 <= frozen_stages <= len(stages):
             raise ArgumentError(
-                f"frozen_stages {frozen_stages} is not in 0..{len(stages)}, the stages of '{self.config.backbone}'"
+                f"frozen_stages is {frozen_stages}, but backbone '{self.config.backbone}' has {len(stages)} stages"
             )
         return stages
 
