@@ -174,10 +174,6 @@ class TakingTurns:
         """See `lookalike.training.inputs.Inputs`."""
         return self.inputs.iter_eval(first, end, views=views)
 
-    def names(self, rows: list[int]) -> list[str]:
-        """See `lookalike.training.inputs.Inputs`."""
-        return self.inputs.names(rows)
-
 
 def training(table: LabeledImages, options: argparse.Namespace) -> None:
     """Mode finetune on ready batches and on the files."""

@@ -24,7 +24,6 @@ from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.transforms import EvalTransform
 from lookalike.models.embedder import Embedder
 from lookalike.models.fuse import fuse_for_inference
-from lookalike.preprocessing import Preprocessing
 from lookalike.utils.io import escape_surrogates, os_errors, reserve, write_atomically
 from lookalike.utils.progress import Progress
 from lookalike.utils.validation import check_choice
@@ -83,33 +82,6 @@ def map_images(
             yield slice(done, done + len(images)), result
             done += len(images)
             running.advance(len(images))
-
-
-def embed_with(
-    function: Callable[[Tensor], list[Tensor]],
-    preprocessing: Preprocessing,
-    table: LabeledImages,
-    *,
-    batch_size: int = 64,
-    workers: int | None = None,
-    device: torch.device | str = "cpu",
-    progress: Progress | None = None,
-    phase: str = "embedding",
-) -> list[NDArray[np.float32]]:
-    """Several embeddings of each image that share their first steps: one matrix for each."""
-    parts = [
-        result.float()
-        for _, result in map_images(
-            lambda images: torch.stack(function(images)).transpose(0, 1),
-            ImageDataset(table, EvalTransform(preprocessing)),
-            batch_size=batch_size,
-            workers=workers,
-            device=device,
-            progress=progress,
-            phase=phase,
-        )
-    ]
-    return [matrix.numpy() for matrix in torch.cat(parts).transpose(0, 1).contiguous()]
 
 
 def embed(

@@ -15,7 +15,7 @@ def test_show_prints_what_differs_and_what_was_published(lookalike):
     shown = lookalike("study", "show", "proxynca_pp/table7").out
     assert "loss.temperature=1" in shown
     assert "61.4±0.4 [S]" in shown
-    assert "optimizer: adam" in shown
+    assert "optimizer=adam" in shown
     tree = json.loads(lookalike("study", "show", "proxynca_pp/table7", "--json").out)
     assert tree["rows"][1]["published"]["recall_at_1"] == {
         "text": "61.4±0.4", "value": 61.4, "spread": 0.4, "source": "S",

@@ -262,7 +262,7 @@ def test_k_means_from_given_centers_keeps_their_order():
         (
             {"base": LOSSES["triplet"](6, 4)},
             ArgumentError,
-            "a ready base must have proxies",
+            "which has no proxies",
         ),
         (
             {"base": ProxyAnchor(5, 4)},

@@ -35,8 +35,8 @@ def test_sizes_of_levels():
 @pytest.mark.parametrize(
     ("coarse", "message"),
     [
-        (None, "coarse has 10 groups above 8; lower it to 8 or fewer"),
-        ((4, 5), "coarse has 5 groups above 4"),
+        (None, "coarse has 10 groups on a level above 8; lower it to 8 or fewer"),
+        ((4, 5), "coarse has 5 groups on a level above 4"),
         ((1,), r"coarse \(groups of a level\) is 1; it must be at least 2"),
         ((), "coarse is empty"),
     ],

@@ -1,5 +1,7 @@
 """A step that fails says where it was, with which images, and what to do."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -7,15 +9,8 @@ from lookalike.config.schema import TrainSettings
 from lookalike.errors import ArgumentError, NotFiniteError, TrainingError, is_out_of_memory
 from lookalike.training.failures import StepInfo, training_errors
 
-
-class Images:
-    """Inputs of which only the names are asked."""
-
-    def names(self, rows):
-        return [f"{row}.png" for row in rows]
-
-
-PLACE = StepInfo(2, 3, 0.5, Images(), [10, 11, 12, 13, 14, 15, 16])
+TABLE = SimpleNamespace(paths=[f"{row}.png" for row in range(20)])
+PLACE = StepInfo(2, 3, 0.5, SimpleNamespace(table=TABLE), [10, 11, 12, 13, 14, 15, 16])
 TORCH_ON_A_CPU = (
     "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.\nmore"
 )

@@ -22,7 +22,9 @@ from lookalike.cli.common import (
 Run = Annotated[Path | None, typer.Argument(help="A run directory; leave it out with --embeddings.")]
 Data = Annotated[str | None, typer.Argument(help="Images to evaluate on; default: the run's test classes.")]
 File = Annotated[Path | None, typer.Option(help="Embeddings: .npy, .npz or .parquet.")]
-Labels = Annotated[Path | None, typer.Option(help="Their labels: .npy, or in the same .npz or .parquet.")]
+Labels = Annotated[
+    Path | None, typer.Option(help="Their labels; not for an .npz or .parquet that holds them.")
+]
 GalleryFile = Annotated[
     Path | None,
     typer.Option(help="Embeddings of a separate gallery; default: each query against all others."),
@@ -31,7 +33,7 @@ GalleryLabels = Annotated[Path | None, typer.Option(help="Labels of the gallery.
 Ks = Annotated[str | None, typer.Option(help="The K of Recall@K, separated by commas; default: 1,2,4,8.")]
 Similarity = Annotated[str, typer.Option(help="cosine, dot or euclidean.")]
 NoMatch = Annotated[
-    str, typer.Option(help="Queries without a match in the gallery: exclude from the mean, or count as miss.")
+    str, typer.Option(help="Queries without a match in the gallery. exclude: leave out; miss: count as 0.")
 ]
 Save = Annotated[
     Path | None, typer.Option(help="Also write FILE.json and FILE.npz, which `lookalike compare` reads.")

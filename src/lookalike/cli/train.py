@@ -49,8 +49,8 @@ LogTo = Annotated[
         "wandb, or several: csv,wandb."
     ),
 ]
-Resume = Annotated[bool, typer.Option(help="Continue an interrupted run exactly.")]
-Overwrite = Annotated[bool, typer.Option(help="Replace an earlier run in the folder.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run exactly.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in the folder.")]
 
 
 def default_run(data: str) -> Path:

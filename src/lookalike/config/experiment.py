@@ -42,7 +42,7 @@ class Experiment(Settings):
     """All settings of a run."""
 
     version: int = Field(VERSION, description="format of this file")
-    seed: int = Field(0, ge=0, lt=2**32, description="of everything random")
+    seed: int = Field(0, ge=0, lt=2**32, description="decides everything that is random")
     data: DataSettings = DataSettings()
     model: ModelSettings = ModelSettings()
     loss: LossSettings = LossSettings()

@@ -92,7 +92,7 @@ class ModelSettings(Settings):
     )
     pooling_k: int = Field(1, ge=1, description="k of k-max pooling")
     norm: Literal["none", "layer_norm", "unit"] = Field(
-        "none", description="of the pooled vector; layer_norm has no scale or shift"
+        "none", description="normalization of the pooled vector; layer_norm has no scale or shift"
     )
     embedding_dim: int | None = Field(
         None, ge=1, description="None: 512, or half the training images (a power of two) where that is less"
@@ -172,7 +172,7 @@ class CompatSettings(Settings):
     random_proxies: bool = Field(
         False, description="proxies start at random, as in all papers' code, instead of at the class means"
     )
-    eps: float = Field(1e-8, gt=0, description="of Adam and RMSprop; 1.0 and 0.01 in the papers' code")
+    eps: float = Field(1e-8, gt=0, description="eps of Adam and RMSprop; 1.0 and 0.01 in the papers' code")
     warmup_first: int = Field(1, ge=1, description="the first epoch of the warm-up; 2 in ProxyGML's code")
     warmup_resets_optimizer: bool = Field(
         False, description="clear the optimizer's state when the warm-up ends, as ProxyNCA++'s code does"
@@ -207,21 +207,21 @@ class TrainSettings(Settings):
         description="first epochs, which train projection and proxies only; None: 1 in mode finetune, else 0",
     )
     optimizer: Literal["adamw", "adam", "sgd", "rmsprop"] = Field(
-        "adamw", description="of everything that trains"
+        "adamw", description="optimizer of everything that trains"
     )
     lr: float | None = Field(None, gt=0, description="learning rate of the backbone; None: by mode")
     head_lr: float | None = Field(None, gt=0, description="learning rate of the projection; None: by mode")
     proxy_lr: float | None = Field(None, gt=0, description="learning rate of the proxies; None: by mode")
     proxy_optimizer: Literal["same", "row_sparse_adamw", "row_sparse_adamw_small"] = Field(
         "same",
-        description="of the proxies; row_sparse: steps touch only rows with a gradient; small: moments take a "
-        "quarter of AdamW's memory",
+        description="optimizer of the proxies; same: train.optimizer; row_sparse_adamw: steps touch only rows with a "
+        "gradient; row_sparse_adamw_small: its moments take a quarter of AdamW's memory",
     )
     shard_proxies: bool = Field(
         False, description="each process holds the proxies of its part of the classes"
     )
-    weight_decay: float = Field(1e-4, ge=0, description="of everything that trains")
-    momentum: float = Field(0.9, ge=0, lt=1, description="of SGD and RMSprop")
+    weight_decay: float = Field(1e-4, ge=0, description="weight decay of everything that trains")
+    momentum: float = Field(0.9, ge=0, lt=1, description="momentum of SGD and RMSprop")
     clip_value: float | None = Field(
         None, gt=0, description="clip each gradient entry to this size; None: no clipping"
     )

@@ -70,7 +70,9 @@ def class_and_settings(base: Base) -> tuple[type[MetricLoss], dict[str, Any]]:
     if isinstance(base, ProxyLoss):
         return type(base), base.settings()
     if isinstance(base, MetricLoss):
-        raise ArgumentError(f"base is a {type(base).__name__}; a ready base must have proxies; name this one")
+        raise ArgumentError(
+            f"base is a ready {type(base).__name__}, which has no proxies; give its name instead"
+        )
     if isinstance(base, str):
         base = {"name": base}
     if not {"name"} <= set(base) <= {"name", "settings"}:

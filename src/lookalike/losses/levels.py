@@ -58,7 +58,9 @@ def level_sizes(num_classes: int, coarse: Sequence[int] | None, steps: Sequence[
     for above, below in zip(sizes[1:], sizes, strict=False):
         check_at_least("coarse (groups of a level)", above, 2)
         if above > below:
-            raise ArgumentError(f"coarse has {above} groups above {below}; lower it to {below} or fewer")
+            raise ArgumentError(
+                f"coarse has {above} groups on a level above {below}; lower it to {below} or fewer"
+            )
     return sizes
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from lookalike.config.schema import ModelSettings
 from lookalike.errors import ArgumentError
 from lookalike.models import pooling
 from lookalike.models.backbones import FROZEN_STAGES
@@ -34,6 +35,7 @@ from lookalike.models.views import VIEWS, image_views, mean_of_views
 from lookalike.preprocessing import Normalize, Preprocessing
 from lookalike.utils.validation import check_at_least, check_choice
 
+DEFAULTS = ModelSettings()
 TRAINED_SHARE = 1 / 3
 """Share of the multiply-accumulates that trains by default: a backward pass costs about two forward passes."""
 
@@ -213,25 +215,25 @@ class Embedder(nn.Module):
         stages = self.stages
         if not 0 <= frozen_stages <= len(stages):
             raise ArgumentError(
-                f"frozen_stages {frozen_stages} is not in 0..{len(stages)}, the stages of '{self.config.backbone}'"
+                f"frozen_stages is {frozen_stages}, but backbone '{self.config.backbone}' has {len(stages)} stages"
             )
         return stages
 
 
 def build_embedder(
-    backbone: str = "tf_efficientnet_lite0",
+    backbone: str = DEFAULTS.backbone,
     *,
-    weights: str | Path = "auto",
-    pooling: str = "catavgmax",
-    k: int = 1,
-    norm: str = "none",
+    weights: str | Path = DEFAULTS.weights,
+    pooling: str = DEFAULTS.pooling,
+    k: int = DEFAULTS.pooling_k,
+    norm: str = DEFAULTS.norm,
     embedding_dim: int | None = 512,
     bias: bool = True,
     size: int | None = None,
     resize: int | None = None,
     seed: int = 0,
 ) -> Embedder:
-    """An embedder with pretrained weights and a random projection.
+    """An embedder with pretrained weights and a random projection; the defaults are those of `ModelSettings`.
 
     Args:
         backbone: a timm name, "hf-hub:OWNER/NAME", "local-dir:FOLDER", "googlenet" or "bn_inception".

@@ -74,7 +74,7 @@ class Adaptation:
         if mode == "frozen" and experiment.loss.name in NEEDS_MAPS:
             if not self.smoke:
                 raise ArgumentError(
-                    f"{experiment.loss.name} reads feature maps, which mode frozen does not keep"
+                    f"{experiment.loss.name} reads feature maps, which mode frozen does not keep; use --mode partial"
                 )
             mode = "partial"
         if self.backbone and not self.smoke:

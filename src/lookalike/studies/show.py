@@ -44,40 +44,19 @@ def recipes_of(study: Study) -> list[Recipe]:
 
 
 def recipe_lines(recipe: Recipe) -> list[str]:
-    """How a system is trained, in a few lines."""
-    e = recipe.experiment
-    data, model, batch, train, loss = e.data, e.model, e.batch, e.train, e.loss
-    schedule = {
-        key: value for key, value in train.schedule.model_dump(exclude_unset=True).items() if key != "name"
-    }
-    arguments = "".join(f" {key}={_short(value)}" for key, value in loss.arguments.items())
-    batches = (
-        f"{batch.size} random images"
-        if batch.sampler == "random"
-        else f"{batch.classes} classes x {batch.per_class} images"
-    )
-    projection = "no projection" if model.start == "none" else f"{model.embedding_dim} dimensions"
-    lines = [
-        f"network: {model.backbone} (weights: {model.weights}), {model.pooling} pooling, norm {model.norm}, "
-        f"{projection}, start {model.start}, batch norm {train.batch_norm}",
-        f"input: {data.image_size} pixels, tests resize to {data.resize}; random crops of {data.crop_scale[0]:g} "
-        f"to {data.crop_scale[1]:g} of the area",
-        f"loss: {loss.name}{arguments}",
-        f"optimizer: {train.optimizer}, learning rates {_rate(train.lr)} backbone, {_rate(train.head_lr)} head, "
-        f"{_rate(train.proxy_lr)} proxies; weight decay {train.weight_decay:g}, eps {train.compat.eps:g}"
-        + ("" if train.clip_value is None else f", gradients clipped to {train.clip_value:g}"),
-        f"batches: {batches}; {train.epochs} epochs, of them {train.warmup_epochs or 0} warm-up; "
-        f"schedule {train.schedule.name}"
-        + "".join(f" {key}={_short(value)}" for key, value in schedule.items()),
-        f"protocol: {recipe.protocol} ({PROTOCOLS[recipe.protocol].about})"
-        + ("; raw vectors, Euclidean distance" if recipe.similarity == "euclidean" else ""),
+    """How a system is trained: every setting that the recipe sets, by section, as `--set` takes it."""
+    sections = recipe.experiment.model_dump(mode="json", exclude_unset=True)
+    lines = []
+    for section, settings in sections.items():
+        found: Flat = {}
+        _flatten(settings, "", found)
+        lines.append(f"{section}: " + " ".join(f"{name}={_short(value)}" for name, value in found.items()))
+    compared = "; raw vectors, Euclidean distance" if recipe.similarity == "euclidean" else ""
+    lines += [
+        f"protocol: {recipe.protocol} ({PROTOCOLS[recipe.protocol].about}){compared}",
         f"settings from: {recipe.source}",
     ]
     return lines + [f"caveat: {caveat}" for caveat in recipe.caveats]
-
-
-def _rate(value: float | None) -> str:
-    return "none" if value is None else f"{value:g}"
 
 
 def _short(value: Any) -> str:

@@ -45,7 +45,8 @@ def training_errors(where: StepInfo, settings: TrainSettings) -> Iterator[None]:
 
 
 def _not_finite(error: NotFiniteError, where: StepInfo, settings: TrainSettings) -> TrainingError:
-    what, images = "embeddings are" if error.samples else "the loss is", where.inputs.names(where.rows)
+    what = "embeddings are" if error.samples else "the loss is"
+    images = [where.inputs.table.paths[row] for row in where.rows]
     if error.samples and Processes.all().size == 1:  # else they are counted over the batches of all processes
         images = [images[sample] for sample in error.samples]
     named = ", ".join(images[:NAMED]) + (" ..." if len(images) > NAMED else "")

@@ -5,8 +5,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookalike.embedding import embed_with
-from lookalike.models.embedder import Embedder
+from lookalike.data.image_dataset import ImageDataset
+from lookalike.data.transforms import EvalTransform
+from lookalike.embedding import map_images
+from lookalike.models.embedder import Embedder, FrozenPart
 from lookalike.models.fuse import fuse_for_inference
 from lookalike.models.views import image_views, mean_of_views
 from lookalike.training.context import RunContext
@@ -39,35 +41,29 @@ def _from_cache(
 
 
 def _from_images(context: RunContext, trainable: TrainablePart, start: Embedder) -> tuple[Matrix, Matrix]:
-    test, views = context.split.test, trainable.embedder.config.views
+    test, views, processes = context.split.test, trainable.embedder.config.views, context.processes
     fused = [fuse_for_inference(model) for model in (start, trainable.embedder)]
+    frozen: FrozenPart | None = None
     if context.mode == "partial":
-        heads = [TrainablePart(model, context.mode, trainable.frozen_stages) for model in fused]
         frozen = fused[0].frozen_part(trainable.frozen_stages)
+    heads = [TrainablePart(model, context.mode, trainable.frozen_stages) for model in fused]
 
-        def both(images: Tensor) -> list[Tensor]:
-            maps = [frozen(view) for view in image_views(images, views)]
-            return [
-                head.embedder.project(mean_of_views([head.pooled(view) for view in maps])) for head in heads
-            ]
-    else:
+    def both(images: Tensor) -> Tensor:
+        """Embeddings (B, 2, D) by both networks, the frozen part run once."""
+        if frozen is None:
+            return torch.stack([model(images) for model in fused], dim=1)
+        maps = [frozen(view) for view in image_views(images, views)]
+        pooled = [mean_of_views([head.pooled(view) for view in maps]) for head in heads]
+        return torch.stack([head.embedder.project(x) for head, x in zip(heads, pooled, strict=True)], dim=1)
 
-        def both(images: Tensor) -> list[Tensor]:
-            return [model(images) for model in fused]
-
-    shares = embed_with(
+    share = map_images(
         both,
-        trainable.embedder.preprocessing,
-        test.rows(range(*context.processes.share(len(test)))),
+        ImageDataset(test.rows(range(*processes.share(len(test)))), EvalTransform(start.preprocessing)),
         workers=context.experiment.data.workers,
         device=context.fabric.device,
         progress=context.progress,
         phase="test images",
     )
-    first, second = (_gather(context, share) for share in shares)
-    return first, second
-
-
-def _gather(context: RunContext, share: Matrix) -> Matrix:
-    """The rows of all processes, each of which embeds some of the images."""
-    return context.processes.gather(torch.from_numpy(share).to(context.fabric.device)).cpu().numpy()
+    embeddings = torch.cat([result.float() for _, result in share])
+    first, second = processes.gather(embeddings.to(context.fabric.device)).cpu().unbind(1)
+    return first.contiguous().numpy(), second.contiguous().numpy()

@@ -111,6 +111,8 @@ def fit(
         TrainingError: the loss is not finite.
     """
     check_loggers(log_to)
+    if minutes is not None and (resume or devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ):
+        raise ArgumentError("minutes is for a new run in one process; drop it, or drop resume and devices")
     run_dir, progress = RunDir(out), progress or Progress()
     if resume:
         experiment = run_dir.experiment()
@@ -135,8 +137,6 @@ def fit(
         seen = check_unseen(start_from, facts["source"], split, before, test_on_trained=test_on_trained)
     copies = find_test_copies(split) if score_test else {}
     if minutes is not None:
-        if resume or devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ:
-            raise ArgumentError("minutes plan a new run in one process; drop them, or resume and devices")
         experiment = plan_experiment(
             experiment, split, minutes=minutes, accelerator=accelerator, progress=progress
         )

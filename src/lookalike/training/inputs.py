@@ -50,19 +50,6 @@ class Inputs(Protocol):
     ) -> Iterator[tuple[Tensor, ...]]:
         """Each input from row `first` to before `end` once, in order, not augmented: one tensor per view."""
 
-    def names(self, rows: list[int]) -> list[str]:
-        """The images' paths, to name them in errors."""
-
-
-class Views(Protocol):
-    """Arrays (N, ...) by view, such as a `FeatureCache`."""
-
-    def ensure(self, views: Iterable[int]) -> None: ...
-
-    def array(self, view: int) -> NDArray[Any]: ...
-
-    def rows(self, table: LabeledImages) -> NDArray[np.int64]: ...
-
 
 class CachedInputs:
     """Rows of cached views of the images.
@@ -78,7 +65,7 @@ class CachedInputs:
     """
 
     def __init__(
-        self, cache: Views, table: LabeledImages, *, views: int = 1, seed: int = 0, block: int = 256
+        self, cache: FeatureCache, table: LabeledImages, *, views: int = 1, seed: int = 0, block: int = 256
     ) -> None:
         self.cache, self.views, self.seed, self.block = cache, views, seed, block
         self.rows = cache.rows(table)
@@ -126,10 +113,6 @@ class CachedInputs:
         for start in range(0, len(rows), self.block):
             block = rows[start : start + self.block]
             yield tuple(torch.from_numpy(np.take(array, block, axis=0)) for array in arrays)
-
-    def names(self, rows: list[int]) -> list[str]:
-        """See `Inputs`."""
-        return [self.table.paths[row] for row in rows]
 
 
 class ImageInputs:
@@ -182,10 +165,6 @@ class ImageInputs:
         blocks = (rows[start : start + self.block] for start in range(0, len(rows), self.block))
         for images, _labels in self._plain.batches(blocks):
             yield image_views(images, views)
-
-    def names(self, rows: list[int]) -> list[str]:
-        """See `Inputs`."""
-        return [self.table.paths[row] for row in rows]
 
 
 def build_cache(context: RunContext, trainable: TrainablePart, table: LabeledImages) -> FeatureCache:

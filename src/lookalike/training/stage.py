@@ -59,7 +59,7 @@ class Validation:
         embeddings = embed_all(self.context, self.trainable, self.inputs, project=True).numpy()
         broken = ~np.isfinite(embeddings).all(axis=1)
         if broken.any():
-            name = self.inputs.names([int(broken.argmax())])[0]
+            name = self.inputs.table.paths[int(broken.argmax())]
             raise TrainingError(
                 f"embeddings of {int(broken.sum())} of {len(broken)} validation images are not finite ({name}); "
                 "lower the learning rates or set train.clip_norm=1; the best epoch so far is saved"

@@ -31,8 +31,8 @@ def search(
     space: tuple[Searched, ...],
     objective: Objective,
     *,
-    trials: int = 50,
-    sampler: str = "gp",
+    trials: int,
+    sampler: str,
 ) -> dict[str, Any]:
     """The best of `trials` settings; resumes whatever `folder` already holds.
 
