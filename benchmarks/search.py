@@ -1,6 +1,7 @@
 """Search engines on the same vectors: build time, memory, disk, queries per second at which recall.
 
     python -m benchmarks.search [--engines NAME ...] [--rows N ...] [--uri URI] [--publish] [--json FILE]
+    python -m benchmarks.search --table FILE      prints what FILE holds as the table of docs/benchmarks/README.md
 
 Vectors are 1,000 clusters of random directions with noise, unit length, 512 numbers, from a seed; queries are drawn
 like them. Each engine runs in a process of its own, at 100,000 vectors unless --rows names other numbers.
@@ -55,6 +56,16 @@ STRUCTURES = {
 }
 NAMES = (*BY_HAND, *STRUCTURES, *ENGINES)
 DEFAULT = ("torch", "exact", "faiss_flat", "faiss_hnsw", "faiss", "pgvector", "milvus")
+
+TITLES = {
+    "torch": "one product and topk of PyTorch",
+    "faiss_flat": "faiss by hand, flat",
+    "faiss_hnsw": "faiss by hand, HNSW",
+    "faiss_ivfpq": "faiss by hand, IVF-PQ",
+    "faiss:hnsw": "`faiss`, HNSW",
+    "faiss:ivfpq": "`faiss`, IVF-PQ",
+    "milvus": "`milvus` (Lite)",
+}
 
 Search = Callable[[np.ndarray], np.ndarray]
 """From queries (Q, D) to the row numbers (Q, K) of their nearest."""
@@ -236,6 +247,32 @@ def add_row(file: Path, row: dict[str, Any]) -> None:
     file.write_text(json.dumps({"rows": kept}, indent=1) + "\n", encoding="utf-8")
 
 
+def table(file: Path) -> str:
+    """The rows of a file in Markdown, each number of vectors once."""
+    lines = [
+        "| rows | engine | build | recall at 10 | queries/s, single | together | slowest | times the floor | memory "
+        "| disk |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    before = 0
+    for row in json.loads(file.read_text(encoding="utf-8"))["rows"]:
+        rates = (row["queries_per_second"], row["queries_per_second_together"])
+        cells = [
+            "" if row["count"] == before else f"{row['count']:,}",
+            TITLES.get(row["engine"], f"`{row['engine']}`"),
+            f"{row['build_seconds']:.3g} s" if row["build_seconds"] else "",
+            f"{row['recall_at_10']:.4f}",
+            *(f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}" for rate in rates),
+            f"{row['slowest_ms']:.0f} ms",
+            f"{row['times_the_floor']['1']:.2f}" if "times_the_floor" in row else "",
+            f"{row['search_memory_mb']:,} MB" if "search_memory_mb" in row else "",
+            f"{row['disk_mb']:,} MB" if row["disk_mb"] else "",
+        ]
+        before = row["count"]
+        lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |"))
+    return "\n".join(lines)
+
+
 def publish(row: dict[str, Any]) -> None:
     """Writes what `lookalike list engines` shows; engines that were not measured keep their numbers."""
     if row["count"] != PUBLISHED_ROWS or row["engine"] not in ENGINES:
@@ -256,8 +293,12 @@ def main() -> None:
     parser.add_argument("--uri", help="of the server of pgvector or milvus")
     parser.add_argument("--publish", action="store_true")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--table", type=Path, metavar="FILE")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.table:
+        print(table(options.table))
+        return
     if options.one:
         print(json.dumps(measure(options.one[0], int(options.one[1]), options.uri)))
         return

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.embedding import embed
+from lookalike.errors import ArgumentError
 from lookalike.evaluation.open_set import open_set_figures
 from lookalike.models.checkpoint import load_model
 from lookalike.search.thresholds import PairCounts, choose_threshold, count_pairs
@@ -131,7 +132,12 @@ def main() -> None:
     )
     promised = []
     for target, wanted in TARGETS:
-        chosen = choose_threshold(counts, target=target, wanted=wanted)
+        try:
+            chosen = choose_threshold(counts, target=target, wanted=wanted)
+        except ArgumentError as error:
+            promised.append({"target": target, "wanted": wanted, "threshold": None, "why": str(error)})
+            print(json.dumps(promised[-1]), flush=True)
+            continue
         promised.append(
             {
                 "target": target,

@@ -297,3 +297,15 @@ def test_warnings_of_classes_that_the_model_has_seen_stay_with_quiet(lookalike, 
     done = lookalike(*words, *FAST, "--set", "seed=1")
     assert done.code == 0
     assert "warning: the model was trained on" in done.err
+
+
+def test_a_model_without_its_run_is_calibrated_on_classes_that_it_does_not_know(lookalike, trained, tmp_path):
+    (tmp_path / "model").mkdir()
+    shutil.copy(trained / "model.safetensors", tmp_path / "model")
+    for folder in Path("photos").iterdir():
+        shutil.copytree(folder, tmp_path / "new" / f"new {folder.name}")
+    done = lookalike("calibrate", tmp_path / "model", tmp_path / "new", "--recall", "0.9")
+    assert done.code == 0, done.err
+    assert "12 classes of new that were not trained on" in done.out
+    refused = lookalike("calibrate", tmp_path / "model", "photos", "--recall", "0.9")
+    assert (refused.code, "classes are new to the model" in refused.err) == (0, False) or refused.code == 1

@@ -66,6 +66,20 @@ def test_evaluate_leaves_half_of_the_classes_out_of_a_shared_gallery():
         evaluate(vectors, labels, gallery_embeddings=vectors, gallery_labels=labels, open_set=True)
 
 
+def test_the_figures_do_not_hang_on_one_half():
+    """The order of the labels' numbers and names decides which halves are drawn, not what they are on average."""
+    draws = np.random.default_rng(0)
+    labels = np.repeat(np.arange(16), 6)
+    vectors = draws.standard_normal((16, 8))[labels] + 0.8 * draws.standard_normal((96, 8))
+    found = [
+        evaluate_open_set(vectors.astype(np.float32), labels, [f"{prefix}{i}" for i in range(16)])
+        for prefix in "abcdef"
+    ]
+    assert {(one.known, one.unknown) for one in found} == {(48, 48)}
+    assert np.ptp([one.auroc for one in found]) < 0.05
+    assert np.ptp([one.detection_rates[0.1] for one in found]) < 0.2
+
+
 def test_too_few_classes_are_refused():
     with pytest.raises(ArgumentError, match="at least 4 classes"):
         evaluate_open_set(np.eye(3, dtype=np.float32), np.arange(3), ["a", "b", "c"])

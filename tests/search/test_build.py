@@ -82,7 +82,7 @@ def test_files_that_are_gone_stay_marked_until_pruned(model, photos, out):
     assert len(only(out, photos / "dog" / "1 x.png").hits) == 6
     report = build_index(model, photos, out, device="cpu")
     assert (report.missing, report.images) == (1, 6)
-    assert "1 files are not there now" in str(report)
+    assert "1 file is not there now" in str(report)
     report = build_index(model, photos, out, prune=True, device="cpu")
     assert (report.removed, report.images) == (1, 5)
     assert len(only(out, photos / "dog" / "1 x.png").hits) == 5
@@ -173,6 +173,19 @@ def test_a_corrected_label_or_column_arrives_without_embedding(model, photos, ou
     hits = only(out, photos / "dog" / "1 x.png", where="year = 1999 and place = zoo and label = right")
     assert len(hits.hits) == 6
     assert hits.hits[0].values == {"year": 1999, "place": "zoo"}
+
+
+def test_what_a_source_does_not_say_stays(model, photos, out, tmp_path):
+    """One class folder has no labels, and a folder has no columns: neither takes them from the index."""
+    table = tmp_path / "list.csv"
+    write_table(table, photos, lambda path: path.split("/")[1], year=lambda path: 2020)
+    build_index(model, table, out, device="cpu")
+    paint(photos / "dog" / "9 new.png", seed=70)
+    for source, new in ((photos / "dog", 1), (photos, 0), (photos / "dog", 0)):
+        report = build_index(model, source, out, device="cpu")
+        assert (report.added, report.relabeled) == (new, 1 if source == photos else 0), source
+        hits = only(out, photos / "dog" / "1 x.png", where="label = dog and year = 2020")
+        assert len(hits.hits) == 3
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", "half"], ids=["empty", "text", "truncated"])

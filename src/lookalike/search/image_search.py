@@ -155,7 +155,10 @@ def _for_files(
     for number, image in enumerate(images):
         try:
             if not Path(image).exists():
-                raise DataError(f"{image}: no such file")
+                address = str(image).startswith(("http:/", "https:/"))
+                raise DataError(
+                    f"{image}: no such file" + ("; download the image and name the file" if address else "")
+                )
             tensors.append(encoder.prepare(open_image(image)))
         except (DataError, OSError) as error:
             errors[number] = str(error)

@@ -54,5 +54,6 @@ class IndexReport:
         if len(self.bad) > _NAMED:
             lines.append(f"... and {len(self.bad) - _NAMED} more")
         if self.missing:
-            lines.append(f"{self.missing} files are not there now; their entries stay (--prune removes them)")
+            files = "1 file is" if self.missing == 1 else f"{self.missing} files are"
+            lines.append(f"{files} not there now, but in the index (--prune removes them)")
         return escape_surrogates("\n".join(map(one_line, lines)))

@@ -152,8 +152,8 @@ def choose_threshold(
     if at is None:
         best = float(np.nanmax(_rates(same, different)[0]))
         raise ArgumentError(
-            f"no threshold reaches a precision of {wanted:g} on these images; the best is {best:.3f}; "
-            "ask for less, or train longer"
+            f"no threshold reaches a precision of {wanted:g} on these images; the best is {best:.3f}; ask for less "
+            f"(--precision {0.98 * best:.2f}), or choose by a false-match rate (--false-match-rate 0.01)"
         )
     precision, recall, false_match_rate = (float(rate[at]) for rate in _rates(same, different))
     low, high = _interval(counts, target, wanted)

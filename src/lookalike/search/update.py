@@ -7,7 +7,7 @@ few seconds, so an interrupted run continues where it was. Memory does not grow 
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -144,6 +144,8 @@ class Update:
                 self.report.missing += 1
                 continue
             stored = known.get(file.path)
+            if stored is not None:
+                file = self._with_what_is_known(file, stored.file)
             if stored is None or (stored.file.size, stored.file.modified) != (file.size, file.modified):
                 todo.append(file)
             elif _says_the_same(stored, file):
@@ -157,6 +159,12 @@ class Update:
                 )
             self.report.relabeled += len(relabeled)
         return todo
+
+    def _with_what_is_known(self, file: IndexedFile, stored: IndexedFile) -> IndexedFile:
+        """A file with the label and columns that another source gave it, as far as this one does not say them."""
+        unsaid = {name: value for name, value in stored.values.items() if name not in self._columns.kinds}
+        label = stored.label if self._table.class_names == (".",) else file.label
+        return replace(file, label=label, values=unsaid | dict(file.values))
 
     def _embed(self, files: list[IndexedFile], phase: Phase) -> None:
         for start in range(0, len(files), _READ_AHEAD):

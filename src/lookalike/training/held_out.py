@@ -24,12 +24,12 @@ def held_out_images(folder: RunDir, data: str, *, part: str = "auto") -> tuple[L
         part: "validation" or "test" insists on one part of the run's own data.
 
     Raises:
-        FileError: no finished run.
+        FileError: no model, or a run that has not ended.
         DataError: no class of `data` is new to the model, or `part` was trained on.
     """
     _, config = load_model(folder.path)
     table = read(data)
-    split = own_split(folder, table)
+    split = own_split(folder, table) if folder.holds_run() else None  # a model folder has no data of its own
     if split is not None:
         refitted = folder.read_json("result.json")["selected"]["refit"]
         if part == "validation" and refitted:

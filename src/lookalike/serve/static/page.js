@@ -66,11 +66,12 @@ function show(answer, offset) {
   const count = $("hits").children.length;
   const below = document.querySelectorAll(".hit.below").length;
   if (!slid && !state.browsing && answer.threshold !== null) slideTo(answer.threshold);
-  if (!state.browsing && answer.unknown) say("Unknown: nothing in the index is similar enough.", "unknown");
+  if (!state.browsing && answer.unknown) say(`Unknown: nothing in the index is similar enough.${count ? "" : " What is below the threshold is hidden."}`, "unknown");
   else say(count ? `${count} images shown` + (below ? `, ${below} of them below the threshold` : "") : "No image matches.");
 }
 
 function slideTo(value) {
+  if ($("reset")) $("reset").hidden = !slid;
   $("threshold").value = value;
   $("threshold-value").value = Number(value).toFixed(3);
 }
@@ -91,7 +92,9 @@ function card(hit) {
   const path = document.createElement("span");
   path.className = "path";
   const more = hit.copies.length ? ` (+${hit.copies.length})` : "";
-  path.textContent = (hit.missing ? "file is gone: " : "") + hit.path + more;
+  // the folder of a class repeats its name, and the end of a long path is what tells two files apart
+  const short = hit.label && hit.path.startsWith(`${hit.label}/`) ? hit.path.slice(hit.label.length + 1) : hit.path;
+  path.textContent = (hit.missing ? "file is gone: " : "") + short + more;
   button.append(image, name, path);
   button.addEventListener("click", () => from(hit.id));
   const compare = document.createElement("button");
@@ -164,7 +167,7 @@ document.addEventListener("paste", (event) => { const image = firstImage(event.c
 ["file", "photo"].forEach((id) => $(id).addEventListener("change", (event) => { use(event.target.files[0]); event.target.value = ""; }));
 $("choose").addEventListener("click", () => $("file").click());
 $("take").addEventListener("click", () => $("photo").click());
-$("browse").addEventListener("click", () => { state.browsing = true; ask(); });
+$("browse").addEventListener("click", () => { Object.assign(state, { blob: null, id: null, browsing: true }); $("preview").hidden = true; ask(); });
 $("more").addEventListener("click", () => ask(state.next));
 $("options").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
 ["where", "hide", "collapse"].forEach((id) => $(id).addEventListener("change", () => ask()));
