@@ -122,11 +122,11 @@ def _command(
     os.environ.update({"LOOKALIKE_CACHE": str(folder / "cache"), **variables})
     import torch
 
-    from lookalike.__main__ import interrupt
+    from lookalike.__main__ import take_interrupts
     from lookalike.cli import run
 
     torch.set_num_threads(1)
-    signal.signal(signal.SIGTERM, interrupt)
+    take_interrupts()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with printed.open("wb") as stream:
         os.dup2(stream.fileno(), 1)

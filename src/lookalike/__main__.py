@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import signal
 import sys
+import threading
 from types import FrameType
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
@@ -12,14 +13,30 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 def main() -> None:
     """Runs the command line; known failures are one line on standard error and exit code 1."""
     _keep_freed_memory()
-    signal.signal(signal.SIGTERM, interrupt)  # a scheduler's request to end is taken as Ctrl-C
+    take_interrupts()
     from lookalike.cli import run
 
     sys.exit(run())
 
 
-def interrupt(signal_number: int, frame: FrameType | None) -> None:
+def take_interrupts() -> None:
+    """Takes a scheduler's request to end as Ctrl-C, and loses neither."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    sys.unraisablehook = _interrupt_again
+
+
+def _interrupt(signal_number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
+
+
+def _interrupt_again(dropped: "sys.UnraisableHookArgs") -> None:
+    """Python drops an interrupt that arrives while it deletes an object, and says so: it is raised a moment later."""
+    if issubclass(dropped.exc_type, KeyboardInterrupt):
+        again = threading.Timer(0.05, signal.raise_signal, (signal.SIGINT,))
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(dropped)
 
 
 def _keep_freed_memory() -> None:

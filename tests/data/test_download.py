@@ -83,6 +83,9 @@ def test_progress_is_reported_in_megabytes(address, archive, tmp_path, capsys):
 def test_sources_that_do_not_go_together(address, photos):
     with pytest.raises(ArgumentError, match="'cars196' cannot be fetched by its name"):
         add_dataset("cars196")
+    for other in ("s3://bucket/x.zip", "ftp://host/x.zip", "file:///x.zip"):
+        with pytest.raises(ArgumentError, match=f"'{other}' cannot be fetched: addresses begin with http"):
+            add_dataset("x", [other])
     with pytest.raises(ArgumentError, match="some sources are addresses"):
         add_dataset("x", [address, photos])
     with pytest.raises(ArgumentError, match="a checksum belongs to one address"):

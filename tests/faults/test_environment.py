@@ -134,3 +134,29 @@ def test_a_moved_run_with_moved_images_goes_on_to_the_same_end(commands, photos)
     for traces in (whole, moved):
         del traces["result"]["data"]["source"]
     assert differences(whole, moved) == []
+
+
+DELETED_WHILE_ENDED = """
+import os, signal, time
+from lookalike.__main__ import take_interrupts
+
+class Slow:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{kind})
+        time.sleep(0.01)
+
+take_interrupts()
+try:
+    slow = Slow()
+    del slow
+    time.sleep(30)
+except KeyboardInterrupt:
+    print("ended")
+"""
+
+
+@pytest.mark.parametrize("kind", ["SIGTERM", "SIGINT"])
+def test_an_interrupt_while_an_object_is_deleted_still_ends_the_command(kind):
+    program = DELETED_WHILE_ENDED.format(kind=kind)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ended\n", "")

@@ -220,6 +220,13 @@ def test_any_number_of_images_per_commit_gives_the_same_index(model, photos, out
     assert only(out, photos / "dog" / "1 x.png").hits[0].path == "dog/1 x.png"
 
 
+def test_no_index_is_made_among_the_images_themselves(model, photos):
+    for out in (photos, photos / ".", photos.parent):
+        with pytest.raises(ArgumentError, match="is the folder of the images; name another folder"):
+            build_index(model, photos, out, device="cpu")
+    assert not list(photos.parent.rglob("index.json"))
+
+
 def test_another_model_or_engine_is_refused(model, photos, out, tmp_path):
     build_index(model, photos, out, device="cpu")
     save_model(

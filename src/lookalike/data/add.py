@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from lookalike.data.download import REMOTES, Remote, fetch, is_address
+from lookalike.data.download import REMOTES, SCHEMES, Remote, fetch, is_address
 from lookalike.data.read import read
 from lookalike.data.readers import LAYOUTS
 from lookalike.data.readers.archives import is_archive, unpack
@@ -51,6 +51,11 @@ def _remotes(name: str, sources: Sequence[str], checksum: str | None) -> Sequenc
             "folder or table, or an address"
         )
     addresses = [source for source in sources if is_address(source)]
+    other = [source for source in sources if "://" in source and source not in addresses]
+    if other:
+        raise ArgumentError(
+            f"'{other[0]}' cannot be fetched: addresses begin with {' or '.join(SCHEMES)}; or give a file"
+        )
     if addresses and len(addresses) != len(sources):
         raise ArgumentError("some sources are addresses and some are files; give all of one kind")
     if checksum is not None and len(addresses) != 1:

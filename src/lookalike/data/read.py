@@ -18,7 +18,7 @@ from lookalike.data import registry
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.readers import LAYOUTS, Layout
 from lookalike.data.readers.archives import is_archive, unpack, unpacking_notes
-from lookalike.data.readers.files import IncompleteError, inside_single_folder, is_image, is_system_file
+from lookalike.data.readers.files import IncompleteError, inside_single_folder, is_image, subfolders
 from lookalike.data.readers.frames import SPREADSHEETS, is_table
 from lookalike.data.readers.image_column import Shard, holds_images, read_shards
 from lookalike.data.readers.plain import ReadOptions, read_only_folders, read_plain
@@ -29,6 +29,8 @@ from lookalike.utils.validation import look_up, near_miss
 
 OTHER_ARCHIVES = (".7z", ".rar", ".gz", ".zst", ".bz2", ".xz", ".lz4")
 PART_OF_ARCHIVE = re.compile(r"\.(zip|7z|rar|tar|gz|tgz)\.\d{2,3}$|\.(z|r)\d{2}$")
+MANY = 9
+"""From so many folders of one level on, no data set is looked for in them."""
 FOLDER = "folder"
 """The layout that insists on class folders, whatever tables or published lists lie in the folder."""
 
@@ -202,6 +204,6 @@ def _candidates(folder: Path) -> Iterator[Path]:
     level = [folder]
     for _ in range(3):
         yield from level
-        level = [e for at in level for e in sorted(at.iterdir()) if not is_system_file(e.name) and e.is_dir()]
-        if len(level) > 8:
+        level = [entry for at in level for entry in sorted(subfolders(at, MANY))]
+        if len(level) >= MANY:
             return

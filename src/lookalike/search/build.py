@@ -47,7 +47,7 @@ def build_index(
         progress: reports the embedding.
 
     Raises:
-        ArgumentError: `out` was built by another model or engine.
+        ArgumentError: `out` was built by another model or engine, or is the folder of the images.
         FileError: no model in `run`, or another process is changing the index.
         DataError: no images, or (on_bad_file="fail") a broken one.
     """
@@ -57,6 +57,8 @@ def build_index(
     table = read(images, labeled=False, verify=False, ignore_labels=ignore_labels)
     columns = read_columns(images, table)
     out = Path(out)
+    if table.root.resolve().is_relative_to(out.resolve()):
+        raise ArgumentError(f"'{out}' is the folder of the images; name another folder for the index")
     with _opened(out, run, encoder, embedder, config["class_names"], engine, uri) as index:
         update = Update(index, encoder, table, columns, on_bad_file == "fail", IndexReport(out))
         try:

@@ -5,6 +5,7 @@ import stat
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from lookalike.data.dataset import natural_key
@@ -166,10 +167,16 @@ def _refuse_circle(at: str, real: str, real_of: Mapping[str, str]) -> None:
         above = os.path.dirname(above)
 
 
+def subfolders(folder: Path, most: int) -> list[Path]:
+    """Up to `most` folders in `folder`, without those of the system."""
+    entries = (entry for entry in folder.iterdir() if not is_system_file(entry.name) and entry.is_dir())
+    return list(islice(entries, most))
+
+
 def inside_single_folder(folder: Path) -> Path:
     """`folder`, or the only folder in it (again and again) as long as that one holds folders itself."""
     while True:
-        entries = [entry for entry in folder.iterdir() if not is_system_file(entry.name)]
+        entries = list(islice((entry for entry in folder.iterdir() if not is_system_file(entry.name)), 2))
         if len(entries) != 1 or not entries[0].is_dir():
             return folder
         if not any(e.is_dir() and not is_system_file(e.name) for e in entries[0].iterdir()):

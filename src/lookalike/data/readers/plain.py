@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.labels import notes_on_labels
-from lookalike.data.readers.files import images_below, inside_single_folder, is_system_file
+from lookalike.data.readers.files import images_below, inside_single_folder, is_system_file, subfolders
 from lookalike.data.readers.folder import part_of, read_class_folders
 from lookalike.data.readers.frames import is_table, read_frame
 from lookalike.data.readers.merge import merge_parts, path_below
@@ -55,16 +55,14 @@ def read_plain(folder: Path, options: ReadOptions) -> LabeledImages:
 
 def _folders(folder: Path) -> list[Path]:
     """The folders in `folder`, as long as there are few."""
-    found = [entry for entry in sorted(folder.iterdir()) if entry.is_dir() and not is_system_file(entry.name)]
-    return found if len(found) <= FEW else []
+    found = subfolders(folder, FEW + 1)
+    return sorted(found) if len(found) <= FEW else []
 
 
 def _notes_on_other_tables(place: Path, folder: Path) -> list[str]:
     """What keeps tables in `place` from being read."""
     notes = []
-    for file in sorted(place.iterdir()):
-        if not is_table(file) or is_system_file(file.name) or file.name == SPLIT_FILE:
-            continue
+    for file in _table_files(place):
         name = file.relative_to(folder)
         try:
             frame = read_frame(file, head=True)
@@ -93,16 +91,18 @@ def read_only_folders(folder: Path, options: ReadOptions) -> LabeledImages:
 
 
 def _part_folders(folder: Path) -> list[Path]:
-    return [entry for entry in sorted(folder.iterdir()) if part_of(entry.name) and entry.is_dir()]
+    return sorted(entry for entry in folder.iterdir() if part_of(entry.name) and entry.is_dir())
 
 
 def _tables(folder: Path) -> list[Path]:
     """Tables in `folder` with the columns path and label."""
-    return [
-        entry
-        for entry in sorted(folder.iterdir())
-        if is_table(entry) and not is_system_file(entry.name) and entry.name != SPLIT_FILE and _fits(entry)
-    ]
+    return [file for file in _table_files(folder) if _fits(file)]
+
+
+def _table_files(folder: Path) -> list[Path]:
+    """Tables of any columns in `folder`."""
+    entries = (entry for entry in folder.iterdir() if not is_system_file(entry.name))
+    return sorted(entry for entry in entries if is_table(entry) and entry.name != SPLIT_FILE)
 
 
 def _fits(table: Path) -> bool:
