@@ -19,7 +19,6 @@ from benchmarks.jobs import build_context
 from lookalike.config.experiment import Experiment
 from lookalike.data.read import read
 from lookalike.losses import LOSSES
-from lookalike.models.pooling import pooled_parts
 from lookalike.models.whitening import whitened
 from lookalike.training.context import RunContext
 from lookalike.training.embed_inputs import embed_all
@@ -69,9 +68,7 @@ class Bench:
         )
         self.test = embed_all(self.context, self.trainable, test, project=False)
         self.pooled = embed_all(self.context, self.trainable, self.inputs, project=False)
-        embedder = self.trainable.embedder
-        parts = pooled_parts(embedder.config.pooling)
-        self.start = whitened(self.pooled, self.inputs.labels, embedder.embedding_dim, parts=parts)
+        self.start = whitened(self.pooled, self.inputs.labels, self.trainable.embedder.embedding_dim)
 
     def _job(self, settings: list[str]) -> RunContext:
         settings = [*settings, f"train.epochs={self.epochs}", "train.patience=5"]

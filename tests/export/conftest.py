@@ -18,6 +18,7 @@ def build_small(backbone="test_resnet", **settings):
     """An embedder with random weights, away from those of its first moment."""
     options = {
         "weights": "none",
+        "pooling": "catavgmax",
         "size": SIZE,
         "resize": 80,
         "embedding_dim": 8,

@@ -6,7 +6,6 @@ import pytest
 import timm
 import torch
 
-from lookalike.config.experiment import Experiment
 from lookalike.errors import ArgumentError, FileError
 from lookalike.export.timm import POOLINGS, export_timm
 from lookalike.export.verify import verify
@@ -45,25 +44,6 @@ def test_other_families_or_a_refusal_that_names_what_works(tmp_path, table, back
         assert backbone == "test_convnext3"
     else:
         assert verify("timm", tmp_path / "model", embedder, table).same_nearest
-
-
-def test_a_model_with_default_settings_leaves(tmp_path, pixels):
-    facts = Experiment().model
-    embedder = build_embedder(
-        facts.backbone,
-        weights="none",
-        pooling=facts.pooling,
-        norm=facts.norm,
-        embedding_dim=facts.embedding_dim,
-        size=64,
-        resize=64,
-    ).eval()
-    export_timm(embedder, tmp_path / "model")
-    model = timm.create_model(f"local-dir:{tmp_path / 'model'}", pretrained=True).eval()
-    with torch.no_grad():
-        torch.testing.assert_close(
-            model(embedder.normalize_input(pixels)), embedder(pixels), atol=1e-4, rtol=1e-4
-        )
 
 
 def test_the_preprocessing_is_timms(tmp_path):

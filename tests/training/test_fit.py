@@ -162,7 +162,7 @@ def test_the_network_of_a_run_that_continues_is_the_earlier_ones_in_its_experime
     fit(squares, tmp_path / "second", toy("frozen"), start_from=tmp_path / "first")
     experiment = load_experiment(tmp_path / "second" / "experiment.yaml")
     assert (experiment.model.pooling, experiment.model.start) == ("average", "pca")
-    for asked in ("maximum", "catavgmax"):  # the default counts too, when somebody asks for it
+    for asked in ("maximum", "concat"):  # the default counts too, when somebody asks for it
         settings = toy("frozen", f"model.pooling={asked}")
         with pytest.raises(ArgumentError, match=rf"model\.pooling is {asked}, but the run .* has average"):
             fit(squares, tmp_path / "third", settings, start_from=tmp_path / "first")

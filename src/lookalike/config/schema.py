@@ -86,7 +86,7 @@ class ModelSettings(Settings):
         "(random), or the path of a weight file",
     )
     pooling: Literal["average", "maximum", "average_plus_maximum", "k_max", "catavgmax", "concat"] = Field(
-        "catavgmax",
+        "concat",
         description="how feature maps become one vector; catavgmax: average and maximum one after the other, "
         "concat: the same of unit vectors",
     )

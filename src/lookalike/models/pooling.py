@@ -82,15 +82,10 @@ def pool(maps_BFHW: Tensor, pooling: str, *, k: int = 1) -> Tensor:
     return look_up(FROM_BOTH, pooling, "pooling")(average(maps_BFHW), maximum(maps_BFHW))
 
 
-def pooled_parts(pooling: str) -> int:
-    """How many vectors of the backbone's width the pooling sets one after the other."""
-    check_choice("pooling", pooling, POOLING_NAMES)
-    return 2 if pooling in ("catavgmax", "concat") else 1
-
-
 def pooled_width(channels: int, pooling: str) -> int:
     """Width of the pooled vector for a backbone of `channels` channels."""
-    return pooled_parts(pooling) * channels
+    check_choice("pooling", pooling, POOLING_NAMES)
+    return 2 * channels if pooling in ("catavgmax", "concat") else channels
 
 
 def normed(vectors_BF: Tensor, norm: str) -> Tensor:

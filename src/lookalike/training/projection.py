@@ -7,7 +7,6 @@ from lookalike.errors import ArgumentError
 from lookalike.losses import MetricLoss
 from lookalike.models import whitening
 from lookalike.models.embedder import Embedder
-from lookalike.models.pooling import pooled_parts
 from lookalike.training.context import RunContext
 from lookalike.training.inputs import Inputs
 from lookalike.training.setup import build_loss
@@ -23,7 +22,8 @@ def init_projection(
     if form == "none":
         return
     if form == "whitened":
-        projection = whitening.whitened(pooled_NF, labels_N, dim, parts=pooled_parts(embedder.config.pooling))
+        parts = 2 if embedder.config.pooling == "catavgmax" else 1  # those of concat have the same length
+        projection = whitening.whitened(pooled_NF, labels_N, dim, parts=parts)
     elif form == "pca":
         projection = whitening.pca(pooled_NF, dim)
     elif form == "identity":
