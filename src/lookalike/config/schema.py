@@ -237,7 +237,7 @@ class TrainSettings(Settings):
     schedule: ScheduleSettings = ScheduleSettings()
     batch_norm: Literal["frozen", "frozen_affine", "train"] = Field(
         "frozen",
-        description="what of it changes: train: statistics, scale, shift; frozen: scale and shift; frozen_affine: nothing",
+        description="what changes: train: statistics, scale and shift; frozen: scale and shift; frozen_affine: nothing",
     )
     frozen_stages: int | None = Field(
         None,
