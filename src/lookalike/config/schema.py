@@ -57,8 +57,8 @@ class DataSettings(Settings):
         None,
         ge=16,
         le=4096,
-        description="short side before the central crop; None: image_size, which crops least; the papers take 256 for "
-        "224 pixels",
+        description="short side before the central crop; None: image_size, so that the short side is whole; the papers "
+        "take 256 for 224 pixels",
     )
     crop_scale: tuple[float, float] = Field((0.4, 1.0), description="area range of random resized crops")
     flip: bool = Field(True, description="flip half of the training images horizontally")
@@ -82,8 +82,8 @@ class ModelSettings(Settings):
     backbone: str = Field("tf_efficientnet_lite0", description="a timm model; see `lookalike list backbones`")
     weights: str = Field(
         "auto",
-        description="auto: an installed package where one holds the backbone, else the hub; package, hub, none "
-        "(random), or the path of a weight file",
+        description="where the weights come from: package: an installed one; hub; none: random; the path of a file; "
+        "auto: the package where one holds the backbone, else the hub",
     )
     pooling: Literal["average", "maximum", "average_plus_maximum", "k_max", "catavgmax", "concat"] = Field(
         "concat",
@@ -95,7 +95,9 @@ class ModelSettings(Settings):
         "none", description="normalization of the pooled vector; layer_norm has no scale or shift"
     )
     embedding_dim: int | None = Field(
-        None, ge=1, description="None: 512, or half the training images (a power of two) where that is less"
+        None,
+        ge=1,
+        description="width of an embedding; None: 512, or half the training images (a power of 2) if that is less",
     )
     start: Literal["whitened", "pca", "identity", "random", "kaiming", "none"] = Field(
         "whitened",
@@ -121,7 +123,7 @@ class LossSettings(BaseModel):
 
     name: str = Field(
         "proxy_anchor",
-        description="see `lookalike list losses`; the loss's arguments are settings too: loss.scale=16",
+        description="one of `lookalike list losses`; its arguments are settings too: loss.scale=16",
     )
 
     @property
@@ -193,9 +195,15 @@ class CompatSettings(Settings):
 class TrainSettings(Settings):
     """The loop: what trains, for how long, at which rates."""
 
-    mode: Mode | None = Field(None, description="None: finetune with a GPU, partial without")
+    mode: Mode | None = Field(
+        None,
+        description="what trains: frozen: the projection; partial: the last stages too; finetune: everything; "
+        "None: finetune with a GPU, partial without",
+    )
     epochs: int | None = Field(
-        None, ge=0, description="None: 30 frozen, 20 finetune; partial 4, few images up to 12"
+        None,
+        ge=0,
+        description="None: 30 in mode frozen, 20 in finetune, 4 in partial, there up to 12 where images are few",
     )
     patience: int | None = Field(
         None, ge=1, description="epochs without a better validation metric before training stops; None: never"
@@ -204,7 +212,7 @@ class TrainSettings(Settings):
     warmup_epochs: int | None = Field(
         None,
         ge=0,
-        description="first epochs, which train projection and proxies only; None: 1 in mode finetune, else 0",
+        description="first epochs, in which only projection and proxies train; None: 1 in mode finetune, else 0",
     )
     optimizer: Literal["adamw", "adam", "sgd", "rmsprop"] = Field(
         "adamw", description="optimizer of everything that trains"
@@ -230,7 +238,8 @@ class TrainSettings(Settings):
     )
     schedule: ScheduleSettings = ScheduleSettings()
     batch_norm: Literal["frozen", "frozen_affine", "train"] = Field(
-        "frozen", description="frozen: running statistics stay, scale and shift train; frozen_affine: neither"
+        "frozen",
+        description="what changes: train: statistics, scale and shift; frozen: scale and shift; frozen_affine: nothing",
     )
     frozen_stages: int | None = Field(
         None,
@@ -243,7 +252,8 @@ class TrainSettings(Settings):
         description="partial: cached views per image: itself, its horizontal flip (with data.flip), random crops",
     )
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] | None = Field(
-        None, description="None: bf16-mixed with a GPU, 32-true without; 16-mixed needs a GPU"
+        None,
+        description="number type of the arithmetic; None: bf16-mixed with a GPU, 32-true without; 16-mixed needs a GPU",
     )
     accumulate: int = Field(1, ge=1, description="batches whose gradients are averaged before a step")
     refit: bool = Field(
