@@ -101,3 +101,13 @@ def test_the_exported_folder_is_a_backbone(tmp_path):
     assert again.preprocessing.size == 64
     assert again.config.architecture.name == "test_resnet"
     assert again.config.weights_origin == f"local-dir:{tmp_path / 'model'}"
+
+
+def test_transformers_opens_the_folder_and_its_logits_are_the_embedding(tmp_path, pixels):
+    transformers = pytest.importorskip("transformers", reason="the package transformers is absent")
+    embedder = build_small(pooling="catavgmax")
+    export_timm(embedder, tmp_path / "model")
+    model = transformers.AutoModelForImageClassification.from_pretrained(str(tmp_path / "model")).eval()
+    with torch.no_grad():
+        logits = model(pixel_values=embedder.normalize_input(pixels)).logits
+        torch.testing.assert_close(logits, embedder(pixels), atol=1e-5, rtol=1e-4)

@@ -1,9 +1,11 @@
 """The wheel holds what the package needs and nothing else, and works away from the checkout."""
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -23,12 +25,27 @@ def wheel(tmp_path_factory):
     source.mkdir()
     for name in ("src", "pyproject.toml", "README.md", "LICENSE"):
         (source / name).symlink_to(ROOT / name)
-    program = f"from setuptools.build_meta import build_wheel; print(build_wheel({str(out)!r}))"
+    build("wheel", source, out)
+    return next(out.glob("*.whl"))
+
+
+def build(kind, source, out):
+    """Builds the wheel or the sdist of a source tree into `out`, as pip and build do."""
+    program = f"from setuptools.build_meta import build_{kind}; print(build_{kind}({str(out)!r}))"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=source, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    return next(out.glob("*.whl"))
+
+
+def test_the_source_distribution_builds_the_same_wheel(wheel, tmp_path):
+    build("sdist", wheel.parent / "source", tmp_path)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = (each for each in tmp_path.iterdir() if each.is_dir())
+    build("wheel", unpacked, tmp_path)
+    (again,) = tmp_path.glob("*.whl")
+    assert zipfile.ZipFile(again).namelist() == zipfile.ZipFile(wheel).namelist()
 
 
 def test_every_module_and_data_file_is_in_the_wheel_and_nothing_else(wheel):
@@ -70,6 +87,12 @@ def test_it_works_in_an_environment_of_its_own(wheel):
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith("lookalike 0.1.0\n")
     assert done.stdout.endswith("the wheel works\n")
+
+
+@pytest.mark.skipif(shutil.which("hadolint") is None, reason="no hadolint on this machine")
+def test_the_container_passes_hadolint():
+    done = subprocess.run(["hadolint", ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_the_container_installs_as_the_readme_says():

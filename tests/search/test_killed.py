@@ -11,7 +11,7 @@ import torch
 
 from lookalike.data.image_bytes import read_image
 from lookalike.models.checkpoint import load_model
-from lookalike.search import ImageIndex
+from lookalike.search import ENGINES, ImageIndex
 from lookalike.search import build as build_module
 from lookalike.search import update as update_module
 from lookalike.search.build import build_index
@@ -59,10 +59,14 @@ def check(folder, history):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize("engine", ["exact", "faiss"])
-def test_a_kill_at_any_moment(model, tmp_path, monkeypatch, engine):
-    if engine == "faiss":
-        pytest.importorskip("faiss", reason="pip install 'lookalike[faiss]' is absent")
+@pytest.mark.parametrize(
+    "engine", ["exact", "faiss", "pgvector"]
+)  # Milvus Lite's threads do not survive a fork
+def test_a_kill_at_any_moment(model, tmp_path, monkeypatch, request, engine):
+    entry = ENGINES[engine]
+    if entry.package:
+        pytest.importorskip(entry.package, reason=f"pip install 'lookalike[{entry.extra}]' is absent")
+    uri = request.getfixturevalue(f"{engine}_uri") if entry.uri else None
     loaded = load_model(model)
     encoder = ImageEncoder.of(loaded[0], "cpu")
     monkeypatch.setattr(build_module, "load_model", lambda _: loaded)
@@ -83,7 +87,7 @@ def test_a_kill_at_any_moment(model, tmp_path, monkeypatch, engine):
             torch.set_num_threads(1)
             code = 1
             try:
-                build_index(model, photos, folder, engine=engine, prune=True, device="cpu")
+                build_index(model, photos, folder, engine=engine, uri=uri, prune=True, device="cpu")
                 code = 0
             finally:
                 os._exit(code)
@@ -112,7 +116,7 @@ def test_a_kill_at_any_moment(model, tmp_path, monkeypatch, engine):
             history |= true_vectors(encoder, repainted)
     assert ended > MOMENTS // 10, "too few runs were ended before they were done"
     assert seen > 0
-    build_index(model, photos, out, engine=engine, prune=True, device="cpu")
+    build_index(model, photos, out, engine=engine, uri=uri, prune=True, device="cpu")
     now = {read_image(file)[0] for file in photos.rglob("*.png")}
     with ImageIndex.open(out) as index:
         assert set(index.catalog.items_of_digests(list(history))) == now
