@@ -70,6 +70,17 @@ def test_a_write_that_fails_leaves_no_temporary(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_full_disk_is_named_with_the_file(tmp_path):
+    def fail(file):
+        raise OSError(errno.ENOSPC, "No space left on device")  # as `write` does, which knows no name
+
+    with pytest.raises(OSError, match="No space") as caught:
+        write_atomically(tmp_path / "x", fail)
+    assert explain_os_error(caught.value).startswith(
+        f"No space left on device '{tmp_path / 'x'}'; free some space"
+    )
+
+
 @pytest.mark.parametrize(
     ("code", "remedy"),
     [

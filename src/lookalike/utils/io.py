@@ -52,7 +52,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         temporary.chmod(mode)
         os.replace(temporary, path)
     except OSError as error:
-        if error.filename == str(temporary):
+        if error.filename in (None, str(temporary)):
             error.filename = str(path)  # the name that a person gave
         raise
     finally:

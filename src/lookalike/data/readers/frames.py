@@ -272,7 +272,9 @@ def write_frame(columns: dict[str, list[str]], path: Path) -> None:
             f"{path}: some names are not UTF-8, which it cannot hold; write .csv or .jsonl"
         ) from error
     except OSError as error:
-        raise FileError(f"{path}: cannot be written ({error.strerror or error})") from error
+        raise FileError(
+            f"{path}: cannot be written ({error.strerror or error}); free space or name another file"
+        ) from error
 
 
 def _write_parquet(columns: dict[str, list[str]], file: Path, _suffix: str) -> None:
