@@ -31,6 +31,7 @@ from lookalike.search.facts import INDEX, IndexFacts, read_facts, write_facts
 from lookalike.search.files import IndexedFile, StoredFile
 from lookalike.search.lock import lock_for_writing
 from lookalike.search.matches import Match, find_matches
+from lookalike.search.units import to_units
 from lookalike.utils.io import remove_temporaries
 from lookalike.utils.validation import check_at_least, check_between, look_up
 
@@ -192,7 +193,7 @@ class ImageIndex:
         Raises:
             ArgumentError: another model's vectors, shapes that do not fit, a vector that is zero or not finite.
         """
-        units = self.units(embeddings, fingerprint, [file.path for file in files])
+        units = to_units(embeddings, self.facts, fingerprint, [file.path for file in files])
         if not len(files) == len(digests) == len(units):
             raise ArgumentError(f"{len(files)} files, {len(digests)} digests and {len(units)} embeddings")
         if not files:
@@ -257,7 +258,7 @@ class ImageIndex:
         check_between("min_similarity", min_similarity, -1, 1)
         if collapse is not None:
             check_between("collapse", collapse, -1, 1)
-        units = self.units(queries, fingerprint)
+        units = to_units(queries, self.facts, fingerprint)
         with self.turn:
             return find_matches(
                 self.catalog,
@@ -269,27 +270,6 @@ class ImageIndex:
                 collapse=collapse,
                 leave_out=leave_out,
             )
-
-    def units(self, embeddings: Floats, fingerprint: str, names: Sequence[str] = ()) -> Floats:
-        """Vectors of unit length, after the checks that every vector passes on its way in."""
-        if fingerprint != self.facts.fingerprint:
-            raise ArgumentError(
-                f"this index holds vectors of model {self.facts.fingerprint[:12]}, these are of model "
-                f"{fingerprint[:12]}; embed with the index's model or build another index"
-            )
-        vectors = np.asarray(embeddings, dtype=np.float32)
-        if vectors.ndim != 2 or vectors.shape[1] != self.facts.dim:
-            raise ArgumentError(f"the vectors have shape {vectors.shape}; expected (N, {self.facts.dim})")
-        lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
-        bad = ~np.isfinite(lengths) | (lengths == 0)
-        if bad.any():
-            first = int(bad.argmax())
-            where = f" ('{names[first]}')" if first < len(names) else ""
-            raise ArgumentError(
-                f"vector {first}{where} is zero or not finite and cannot be normalized; {int(bad.sum())} in all"
-            )
-        units: Floats = (vectors / lengths[:, None]).astype(np.float32)
-        return units
 
     def set_facts(self, **changes: object) -> None:
         """Stores a threshold or a check in `index.json`; the index must be open for writing."""
