@@ -81,4 +81,6 @@ def test_unknown_settings_are_refused(squares):
 def test_every_change_is_said():
     changes = Adaptation("resnet18", "partial", ("loss.scale=16.0",))
     assert changes.describe() == "network resnet18, mode partial, loss.scale=16.0"
+    one, other = (Adaptation(settings=pair) for pair in (("b=2", "a=1"), ("a=3", "a=1", "b=2")))
+    assert one.describe() == other.describe() == "a=1 b=2", "of one setting the last counts; order does not"
     assert not changes.comparable

@@ -46,11 +46,14 @@ class Adaptation:
 
     @property
     def changing(self) -> tuple[str, ...]:
-        """The settings that make another experiment: all but where weights lie and who decodes."""
+        """The settings that make another experiment, in one order: all but where weights lie and who decodes."""
+        by_name = {
+            setting.partition("=")[0].strip(): setting for setting in self.settings
+        }  # the last one counts
         return tuple(
-            setting
-            for setting in self.settings
-            if setting.partition("=")[0].strip() not in NEUTRAL or setting.endswith("=none")
+            by_name[name]
+            for name in sorted(by_name)
+            if name not in NEUTRAL or by_name[name].endswith("=none")
         )
 
     def describe(self) -> str:
