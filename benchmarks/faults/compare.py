@@ -113,5 +113,7 @@ def differences(whole: Traces, other: Traces) -> list[str]:
 
 def seconds_so_far(run: Path) -> dict[str, float]:
     """What a run directory has counted, by phase."""
+    from lookalike.utils.io import read_checked
+
     file = run / "training_state" / "seconds.json"
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return read_checked(file) if file.exists() else {}
