@@ -40,7 +40,7 @@ def test_broken_files_are_refused_by_name_by_every_function(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "git lfs pull"),
         (b"<!DOCTYPE html><title>404</title>", "a web page"),
@@ -49,9 +49,9 @@ def test_broken_files_are_refused_by_name_by_every_function(tmp_path, name):
         (b"", "the file is empty"),
     ],
 )
-def test_what_stands_in_the_place_of_an_image_is_named_with_the_remedy(content, told, tmp_path):
+def test_what_stands_in_the_place_of_an_image_is_named_with_the_remedy(content, message, tmp_path):
     (tmp_path / "x.jpg").write_bytes(content)
-    with pytest.raises(ImageError, match=rf"x\.jpg: .*{told}"):
+    with pytest.raises(ImageError, match=rf"x\.jpg: .*{message}"):
         open_image(tmp_path / "x.jpg")
 
 

@@ -140,7 +140,7 @@ def test_a_table_without_labels_says_what_it_has(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (
             "a/1.png,ant\nb/1.png,bee\n",
@@ -152,7 +152,7 @@ def test_a_table_without_labels_says_what_it_has(tmp_path):
         ),
     ],
 )
-def test_a_table_without_a_header_on_top_has_a_remedy(text, told, tmp_path):
+def test_a_table_without_a_header_on_top_has_a_remedy(text, message, tmp_path):
     (tmp_path / "t.csv").write_text(text)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         read(tmp_path / "t.csv")

@@ -37,7 +37,7 @@ def test_a_damaged_index_is_repaired_or_says_what_to_do(model, photos, tmp_path)
         before = attempt(found, index, query)
         if file.parts[0] == "model" and isinstance(before, LookalikeError):
             assert "to put the copy of the model back into the index: lookalike index" in str(before), case
-        elif file.parts[0] != "vectors":  # a flipped bit of a vector cannot be told from the vector
+        elif file.parts[0] != "vectors":  # a vector with a flipped bit looks like any other
             assert before == true or isinstance(before, LookalikeError), case
         again = attempt(build_index, model, photos, index, device="cpu")
         assert not any(

@@ -47,9 +47,8 @@ class Adaptation:
     @property
     def changing(self) -> tuple[str, ...]:
         """The settings that make another experiment, in one order: all but where weights lie and who decodes."""
-        by_name = {
-            setting.partition("=")[0].strip(): setting for setting in self.settings
-        }  # the last one counts
+        # of one name the last setting counts
+        by_name = {setting.partition("=")[0].strip(): setting for setting in self.settings}
         return tuple(
             by_name[name]
             for name in sorted(by_name)

@@ -118,9 +118,8 @@ def _extract(archive: Path, target: Path, budget: _Budget, *, depth: int) -> lis
     ) as error:
         if isinstance(error, FileError):
             raise
-        if isinstance(
-            error, NotImplementedError
-        ):  # such as Deflate64, which Windows writes for large archives
+        # such as Deflate64, which Windows writes for large archives
+        if isinstance(error, NotImplementedError):
             raise FileError(
                 f"{archive}: is compressed in a way that is not read; unpack it and give the folder"
             ) from error

@@ -26,7 +26,7 @@ _ROWS = 1_000
 _IDS = 10_000
 """Ids per filter expression; longer ones are answered in parts."""
 _users: Counter[str] = Counter()
-"""Engines of this process that use a file of Milvus Lite, which keeps it open until it is told otherwise."""
+"""Engines of this process per file of Milvus Lite, which keeps a file open until it is released."""
 _turn = threading.Lock()
 
 
@@ -51,9 +51,8 @@ class MilvusEngine:
             with self._errors():
                 if location.writable:
                     self._make()
-                self._client.load_collection(
-                    self._name
-                )  # a server that was started again has nothing in memory
+                # a server that was started again has nothing in memory
+                self._client.load_collection(self._name)
         except BaseException:
             self.close()
             raise

@@ -121,9 +121,8 @@ class PgvectorEngine:
             self._db.execute(
                 f"CREATE INDEX IF NOT EXISTS {self._table}_hnsw ON {self._table} USING hnsw (embedding {kind})"
             )
-            self._db.execute(
-                f"VACUUM ANALYZE {self._table}"
-            )  # after it the primary key alone is read to count
+            # after it the primary key alone is read to count
+            self._db.execute(f"VACUUM ANALYZE {self._table}")
 
     def close(self) -> None:
         """Closes the connection."""
