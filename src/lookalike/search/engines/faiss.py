@@ -16,6 +16,7 @@ import torch
 
 from lookalike.search.engines.base import EngineLocation, Floats, Ints, Neighbors
 from lookalike.search.engines.exact import search_file, search_rows, stored_ids, usable_rows
+from lookalike.search.engines.faiss_search import accept_search_params
 from lookalike.search.engines.vector_file import VectorFile
 from lookalike.utils.io import write_atomically
 from lookalike.utils.validation import optional_import
@@ -179,9 +180,8 @@ class FaissEngine:
         else:
             wanted = max(200, settings.refine * k)
             options = faiss.SearchParametersIVF(nprobe=settings.probes, sel=selector)
-        # pytorch-metric-learning loads faiss.contrib.torch_utils, whose `search` takes no params
-        search = getattr(self._structure, "search_numpy", self._structure.search)
-        _, found = search(queries, min(wanted, self._covered), params=options)
+        accept_search_params()
+        _, found = self._structure.search(queries, min(wanted, self._covered), params=options)
         rows_found: Ints = found.astype(np.int64)
         return rows_found
 

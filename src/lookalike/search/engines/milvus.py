@@ -1,8 +1,9 @@
 """The Milvus engine: for collections that outgrow one machine; Milvus Lite is the same client on a file.
 
-`--uri ./file.db` is Milvus Lite, which one process at a time may open; `--uri http://host:19530` is a server or
-cluster; a token is not stored in the index and comes from MILVUS_TOKEN. Vectors lie in a collection of the index's
-own, with the index type that the server chooses; answers wait for all writes before them (consistency level Strong).
+`--uri ./file.db` is Milvus Lite, which searches with faiss and which one process at a time may open; `--uri
+http://host:19530` is a server or cluster; a token is not stored in the index and comes from MILVUS_TOKEN. Vectors lie
+in a collection of the index's own, with the index type that the server chooses; answers wait for all writes before
+them (consistency level Strong).
 """
 
 import contextlib
@@ -19,6 +20,7 @@ import numpy as np
 
 from lookalike.errors import ArgumentError, FileError, first_line
 from lookalike.search.engines.base import REMEDY, EngineLocation, Floats, Ints, Neighbors
+from lookalike.search.engines.faiss_search import accept_search_params
 from lookalike.utils.validation import optional_import
 
 MOST_HITS = 16_384
@@ -172,6 +174,7 @@ class MilvusEngine:
 
     def _nearest(self, queries: Floats, k: int, among: Ints | None) -> list[list[tuple[int, float]]]:
         """The hits of each query, at most `k`; ids that are asked for are passed in parts."""
+        accept_search_params()
         parts = [None] if among is None else [among[at : at + _IDS] for at in range(0, len(among), _IDS)]
         lines: list[list[tuple[int, float]]] = [[] for _ in queries]
         for part in parts if len(queries) else []:
