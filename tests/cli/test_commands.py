@@ -217,6 +217,31 @@ def test_wrong_commands_exit_with_2(lookalike, words):
     assert lookalike(*words).code == 2
 
 
+COMMANDS = [
+    "train", "evaluate", "embed", "export", "push", "index", "search", "calibrate", "serve", "list", "show", "compare",
+    "data add", "data check", "data split", "study run", "study show", "study table", "cache list", "cache limit",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        ([""], "the argument after '{last}'"),
+        (["x", ""], "the argument after 'x'"),
+        (["x", "--out", ""], "--out"),
+        (["--html=", "x"], "--html"),
+        (["-k", ""], "-k"),
+    ],
+)
+def test_an_empty_argument_is_refused_by_every_command(lookalike, command, words, place):
+    done = lookalike(*command.split(), *words)
+    assert done.code == 2
+    assert done.err.startswith(f"error: {place.format(last=command.split()[-1])} is empty; ")
+    assert done.out == ""
+    assert done.err.count("\n") == 1
+
+
 def test_a_broken_image_is_named(lookalike, desk, tmp_path, caplog):
     shutil.copytree(desk / "photos", tmp_path / "photos")
     (tmp_path / "photos" / "3" / "2.png").write_bytes(b"\x89PNG\r\n\x1a\n and then nothing")

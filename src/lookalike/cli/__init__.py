@@ -6,6 +6,7 @@ line (what, where, what to do); 2: the command itself is wrong.
 
 import contextlib
 import io
+import itertools
 import os
 import re
 import sys
@@ -102,6 +103,10 @@ def run(arguments: list[str] | None = None) -> int:
 def _run(arguments: list[str] | None) -> int:
     try:
         words = sys.argv[1:] if arguments is None else arguments
+        empty = _empty_argument(words)
+        if empty:
+            print(f"error: {empty}", file=sys.stderr)
+            return 2
         outcome = app(list(map(_expand_home, words)), standalone_mode=False)
         code = outcome if isinstance(outcome, int) else 0
         sys.stdout.flush()
@@ -124,6 +129,22 @@ def _run(arguments: list[str] | None) -> int:
         )
         return 1
     return code
+
+
+def _empty_argument(words: list[str]) -> str | None:
+    """What to say of an argument or option that is empty, which as a path would be the current folder."""
+    for before, word in itertools.pairwise(["lookalike", *words]):
+        option = re.fullmatch(r"(--[\w-]+)=", word)
+        if option or not word:
+            place = (
+                option[1]
+                if option
+                else before
+                if before.startswith("-")
+                else f"the argument after '{before}'"
+            )
+            return f"{place} is empty; give a value (is a variable of the shell not set?), or . for the current folder"
+    return None
 
 
 def _expand_home(word: str) -> str:

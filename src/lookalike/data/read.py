@@ -92,6 +92,10 @@ def _place(source: str | Path) -> str:
 
 def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
     text = os.fspath(source)
+    if not text:
+        raise DataError(
+            "the data set's name is empty; give a folder, table or archive, or . for the current folder"
+        )
     if text in registry.BUILT_IN:
         return registry.BUILT_IN[text]()
     path = Path(source).expanduser()
