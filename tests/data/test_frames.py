@@ -5,7 +5,8 @@ import json
 import polars as pl
 import pytest
 
-from lookalike.data.readers.frames import read_frame, write_frame
+from lookalike.data.readers.frames import read_frame
+from lookalike.data.readers.write_frame import write_frame
 from lookalike.errors import DataError
 
 ROWS = [("a/1.jpg", "ant"), ("b 2.jpg", "bee, wild"), ("ü.jpg", "7")]

@@ -18,7 +18,7 @@ from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.labels import label_key, similar_labels
 from lookalike.data.read import read
 from lookalike.data.readers import LAYOUTS
-from lookalike.data.readers.frames import write_frame
+from lookalike.data.readers.write_frame import write_frame
 from lookalike.data.readers.written_tables import write_table
 from lookalike.data.screen import drop_unreadable
 from lookalike.data.transforms import EvalTransform
@@ -217,6 +217,8 @@ NAMES = [
     b"x" * 250,
     b" lead",
     b"a,b",
+    b"=1+1",
+    b"'-x",
 ]
 
 

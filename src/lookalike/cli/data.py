@@ -101,7 +101,7 @@ def check(
     """
     from lookalike.data.labels import join_labels as join
     from lookalike.data.read import read
-    from lookalike.data.readers.frames import check_suffix
+    from lookalike.data.readers.write_frame import check_suffix
     from lookalike.data.validate import check_data, without
 
     progress = make_progress(quiet)

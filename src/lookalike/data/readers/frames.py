@@ -14,8 +14,8 @@ from typing import Any
 
 import polars as pl
 
-from lookalike.errors import DataError, FileError
-from lookalike.utils.io import write_atomically
+from lookalike.data.readers.formulas import unescape_formula
+from lookalike.errors import DataError
 from lookalike.utils.parquet import polars_errors
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
@@ -167,7 +167,7 @@ def _read_csv(path: Path, text: str, delimiter: str | None, head: bool) -> Frame
         rows.append(row)
         for at, name in enumerate(header):
             if name:
-                columns[name].append((values[at] or None) if at < len(values) else None)
+                columns[name].append((unescape_formula(values[at]) or None) if at < len(values) else None)
         last = values[-1]
     if "\n" in last and not text.rstrip().endswith('"'):
         raise ValueError(f"a quotation mark in row {rows[-1]} is not closed")
@@ -247,54 +247,3 @@ def _read_parquet(path: Path, head: bool) -> Frame:
         except pl.exceptions.PolarsError:
             nested.append(name)  # bytes that are no text, durations, ...
     return Frame(path, columns, list(range(1, frame.height + 1)), tuple(nested))
-
-
-def check_suffix(path: Path) -> None:
-    """Refuses a name under which a table that is written would not be read."""
-    if not is_table(path):
-        raise FileError(f"{path}: tables are written as {', '.join(SUFFIXES)}; give it one of these endings")
-
-
-def write_frame(columns: dict[str, list[str]], path: Path) -> None:
-    """Writes columns of text, whole or not at all; `read_frame` reads them back. The suffix chooses the format.
-
-    Raises:
-        DataError: names that are not UTF-8 into Parquet, which holds UTF-8 alone.
-        FileError: the file cannot be written.
-    """
-    suffix = path.suffix.lower()
-    check_suffix(path)
-    write = _write_parquet if suffix == ".parquet" else _write_text
-    try:
-        write_atomically(path, lambda temporary: write(columns, temporary, suffix))
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"{path}: some names are not UTF-8, which it cannot hold; write .csv or .jsonl"
-        ) from error
-    except OSError as error:
-        raise FileError(
-            f"{path}: cannot be written ({error.strerror or error}); free space or name another file"
-        ) from error
-
-
-def _write_parquet(columns: dict[str, list[str]], file: Path, _suffix: str) -> None:
-    pl.DataFrame(columns).write_parquet(file)
-
-
-def _write_text(columns: dict[str, list[str]], file: Path, suffix: str) -> None:
-    rows = zip(*columns.values(), strict=True)
-    with open(file, "w", encoding="utf-8", errors="surrogateescape", newline="") as out:
-        if suffix in (".jsonl", ".ndjson"):
-            out.writelines(
-                json.dumps(dict(zip(columns, row, strict=True)), allow_nan=False) + "\n" for row in rows
-            )
-            return
-        sign = "\t" if suffix == ".tsv" else ","
-        out.write(sign.join(columns) + "\n")
-        out.writelines(sign.join(_quoted(value, sign) for value in row) + "\n" for row in rows)
-
-
-def _quoted(value: str, sign: str) -> str:
-    if value != value.strip() or any(mark in value for mark in (sign, '"', "\n", "\r")):
-        return '"' + value.replace('"', '""') + '"'
-    return value

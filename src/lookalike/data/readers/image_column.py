@@ -13,8 +13,8 @@ import polars as pl
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.readers.folder import part_of
-from lookalike.data.readers.frames import write_frame
 from lookalike.data.readers.tables import BOX_COLUMNS, FLAG_COLUMNS, is_coarse, read_table
+from lookalike.data.readers.write_frame import write_frame
 from lookalike.errors import DataError, first_line
 from lookalike.utils.cached_folder import folder_of, make_folder
 from lookalike.utils.io import read_json

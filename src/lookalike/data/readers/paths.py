@@ -10,6 +10,7 @@ from urllib.request import url2pathname
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.readers.files import images_below, missing_files
+from lookalike.data.readers.formulas import is_formula
 from lookalike.errors import DataError
 
 
@@ -89,7 +90,11 @@ def _tails(path: str) -> Iterator[str]:
 
 
 def relative_paths(table: LabeledImages, folder: Path) -> list[str]:
-    """Paths of the images relative to `folder`; of those that lie elsewhere, absolute."""
+    """Paths of the images relative to `folder`; of those that lie elsewhere, absolute.
+
+    A path that a spreadsheet would take for a formula begins with `./`, which any reader understands.
+    """
     root = folder.absolute()
     files = [table.file(row).absolute() for row in range(len(table))]
-    return [f.relative_to(root).as_posix() if f.is_relative_to(root) else f.as_posix() for f in files]
+    paths = [f.relative_to(root).as_posix() if f.is_relative_to(root) else f.as_posix() for f in files]
+    return [f"./{path}" if is_formula(path) else path for path in paths]

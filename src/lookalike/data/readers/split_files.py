@@ -11,7 +11,8 @@ import numpy as np
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.readers.folder import part_of
-from lookalike.data.readers.frames import read_frame, write_frame
+from lookalike.data.readers.frames import read_frame
+from lookalike.data.readers.write_frame import write_frame
 from lookalike.errors import DataError
 from lookalike.utils.validation import near_miss
 
