@@ -22,12 +22,13 @@ Words = npt.NDArray[np.str_]
 
 SPLITS = ("train", "validation", "test")
 ROLES = ("query", "gallery", "both")
+_DIGITS = re.compile(r"(\d+)")
 MAX_DIGITS = 1000  # Python refuses to read longer numbers
 
 
 def natural_key(name: str) -> tuple[tuple[int, int | str, str], ...]:
     """Sort key that puts `img2` before `img10`, and numbers before words."""
-    parts = re.split(r"(\d+)", name)
+    parts = _DIGITS.split(name)
     key: list[tuple[int, int | str, str]] = []
     for part in parts:
         if part.isdecimal() and len(part) <= MAX_DIGITS:

@@ -57,9 +57,9 @@ def is_system_file(name: str) -> bool:
     return name.startswith(".") or name.casefold() in SYSTEM_FILES
 
 
-def is_image(path: Path) -> bool:
+def is_image(path: str | Path) -> bool:
     """By a suffix that is read, in any case; with another suffix or none, by the first bytes."""
-    suffix = path.suffix.lower()
+    suffix = _suffix(path)
     if suffix in image_suffixes():
         return True
     if suffix in NOT_SNIFFED:
@@ -88,29 +88,31 @@ def list_images(folder: Path) -> ImageListing:
     real_of: dict[str, str] = {}
     reached: Counter[str] = Counter()
 
+    top = os.path.join(folder, "")
+
     def complain(error: OSError) -> None:
         raise FileError(f"{error.filename}: cannot be listed ({error.strerror}); check its permissions")
 
     for at, folders, files in os.walk(folder, followlinks=True, onerror=complain):
-        real = os.path.realpath(at)
+        real = _real_path(at, real_of)
         _refuse_circle(at, real, real_of)
         real_of[at] = real
         reached[real] += 1
-        here, relative = Path(at), Path(at).relative_to(folder)
-        hidden += [(relative / name).as_posix() for name in folders if _hides_images(here / name)]
-        in_cloud += [(relative / name).as_posix() for name in files if name.endswith(".icloud")]
+        inside = os.path.join(at, "")[len(top) :].replace(os.sep, "/")
+        hidden += [inside + name for name in folders if _hides_images(Path(at, name))]
+        in_cloud += [inside + name for name in files if name.endswith(".icloud")]
         folders[:] = [name for name in folders if not is_system_file(name)]
         before = len(found)
         for name in files:
             if is_system_file(name):
                 continue
-            if is_image(here / name):
-                found.append((relative / name).as_posix())
-            elif (here / name).suffix.lower() not in TABLES_AND_LISTS or relative.parts:
-                left_out[_suffix(name)] += 1
-                first_left_out = first_left_out or (relative / name).as_posix()
-        if len(found) == before and not folders and relative.parts:
-            empty.append(relative.as_posix())
+            if is_image(os.path.join(at, name)):
+                found.append(inside + name)
+            elif inside or _suffix(name) not in TABLES_AND_LISTS:
+                left_out[_suffix(name) or "no suffix"] += 1
+                first_left_out = first_left_out or inside + name
+        if len(found) == before and not folders and inside:
+            empty.append(inside.removesuffix("/"))
     notes = [
         f"{what}: {len(paths):,}, first {min(paths)}"
         for what, paths in (
@@ -154,8 +156,16 @@ def images_below(folder: Path) -> list[str]:
     return list_images(folder).paths
 
 
-def _suffix(name: str) -> str:
-    return Path(name).suffix.lower() or "no suffix"
+def _suffix(path: str | Path) -> str:
+    return os.path.splitext(path)[1].lower()
+
+
+def _real_path(at: str, real_of: Mapping[str, str]) -> str:
+    """`os.path.realpath` of a folder, of whose parent it is known already, mostly."""
+    parent, name = os.path.split(at)
+    if parent not in real_of or os.path.islink(at):
+        return os.path.realpath(at)
+    return os.path.join(real_of[parent], name)
 
 
 def _refuse_circle(at: str, real: str, real_of: Mapping[str, str]) -> None:

@@ -1,5 +1,6 @@
 """Reads folders of no published layout: a table in it, a table per part, or class folders."""
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from lookalike.data.dataset import LabeledImages
 from lookalike.data.labels import notes_on_labels
 from lookalike.data.readers.files import images_below, inside_single_folder, is_system_file, subfolders
 from lookalike.data.readers.folder import part_of, read_class_folders
-from lookalike.data.readers.frames import is_table, read_frame
+from lookalike.data.readers.frames import SUFFIXES, is_table, read_frame
 from lookalike.data.readers.merge import merge_parts, path_below
 from lookalike.data.readers.split_files import SPLIT_FILE, with_split_file
 from lookalike.data.readers.tables import describes_images, read_table
@@ -91,7 +92,8 @@ def read_only_folders(folder: Path, options: ReadOptions) -> LabeledImages:
 
 
 def _part_folders(folder: Path) -> list[Path]:
-    return sorted(entry for entry in folder.iterdir() if part_of(entry.name) and entry.is_dir())
+    places = (folder / name for name in sorted(os.listdir(folder)) if part_of(name))
+    return [place for place in places if place.is_dir()]
 
 
 def _tables(folder: Path) -> list[Path]:
@@ -101,8 +103,9 @@ def _tables(folder: Path) -> list[Path]:
 
 def _table_files(folder: Path) -> list[Path]:
     """Tables of any columns in `folder`."""
-    entries = (entry for entry in folder.iterdir() if not is_system_file(entry.name))
-    return sorted(entry for entry in entries if is_table(entry) and entry.name != SPLIT_FILE)
+    names = (name for name in sorted(os.listdir(folder)) if name.lower().endswith(SUFFIXES))
+    files = (folder / name for name in names if not is_system_file(name) and name != SPLIT_FILE)
+    return [file for file in files if is_table(file)]
 
 
 def _fits(table: Path) -> bool:
