@@ -98,6 +98,30 @@ def test_parquet_shards_are_named_after_their_split(tmp_path, place):
     assert table.split.tolist() == ["test"] * 6 + ["train"] * 12
 
 
+@pytest.mark.parametrize("saved", [True, False])
+@pytest.mark.parametrize("place", ["", "default"])
+def test_a_folder_per_split_is_read_whole(tmp_path, saved, place):
+    for name in ("test", "train"):
+        if saved:
+            save_to_disk(tmp_path / place / name, frame())
+        else:
+            (tmp_path / place / name).mkdir(parents=True)
+            rows = frame().with_columns(label=pl.Series([NAMES[label] for label in LABELS]))
+            rows.write_parquet(tmp_path / place / name / "0000.parquet")
+    table = read(tmp_path)
+    check(table, LABELS * 2)
+    assert table.split.tolist() == ["test"] * 6 + ["train"] * 6
+
+
+def test_of_several_data_sets_in_a_folder_none_is_read_in_silence(tmp_path):
+    save_to_disk(tmp_path / "trees", frame())
+    (tmp_path / "photos" / "x").mkdir(parents=True)
+    assert read(tmp_path).notes[0] == "read as hugging_face in trees/; not read: photos/"
+    save_to_disk(tmp_path / "more", frame())
+    with pytest.raises(DataError, match=r"holds 2 data sets, .*/more \(hugging_face\), .*/trees"):
+        read(tmp_path)
+
+
 def test_images_may_be_plain_bytes_and_labels_numbers(tmp_path):
     rows = pl.DataFrame({"image": [content(10 * row) for row in range(6)], "label": LABELS})
     rows.write_parquet(tmp_path / "trees.parquet")

@@ -7,7 +7,7 @@ folders; archives of any of these are unpacked into the cache.
 import errno
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -160,22 +160,35 @@ def _not_found(text: str, names: list[str]) -> str:
 def _read_folder(folder: Path, options: ReadOptions) -> LabeledImages:
     if options.layout == FOLDER:
         return read_only_folders(folder, options)
+    layouts = (
+        LAYOUTS if options.layout is None else {options.layout: look_up(LAYOUTS, options.layout, "layout")}
+    )
+    for level in _levels(folder):
+        found = [(at, name) for at in level if (name := _recognized(at, layouts))]
+        if len(found) > 1:
+            names = ", ".join(f"{at} ({name})" for at, name in found[:4])
+            raise DataError(f"{folder}: holds {len(found)} data sets, {names}; name one of them")
+        if not found:
+            continue
+        at, name = found[0]
+        beside = [f"{other.name}/" for other in level if other != at]
+        note = f"read as {name} in {at.name}/; not read: {', '.join(beside)}"
+        try:
+            table = with_split_file(_read_layout(name, LAYOUTS[name], at, options.verify))
+            return replace(table, notes=(note, *table.notes)) if beside else table
+        except IncompleteError as error:
+            if options.layout or error.share > SUBSET:
+                raise
+            return with_split_file(_read_as_plain(folder, options, name, error))
     if options.layout is not None:
-        layout = look_up(LAYOUTS, options.layout, "layout")
-        for candidate in _candidates(folder):
-            if layout.recognizes(candidate):
-                return with_split_file(_read_layout(options.layout, layout, candidate, options.verify))
-        raise DataError(f"{folder}: does not look like {options.layout} ({layout.about}); unpack it whole")
-    for candidate in _candidates(folder):
-        for name, layout in LAYOUTS.items():
-            if layout.recognizes(candidate):
-                try:
-                    return with_split_file(_read_layout(name, layout, candidate, options.verify))
-                except IncompleteError as error:
-                    if error.share > SUBSET:
-                        raise
-                    return with_split_file(_read_as_plain(folder, options, name, error))
+        about = LAYOUTS[options.layout].about
+        raise DataError(f"{folder}: does not look like {options.layout} ({about}); unpack it whole")
     return read_plain(folder, options)
+
+
+def _recognized(folder: Path, layouts: Mapping[str, Layout]) -> str | None:
+    """The first of `layouts` that a folder looks like."""
+    return next((name for name, layout in layouts.items() if layout.recognizes(folder)), None)
 
 
 def _read_layout(name: str, layout: Layout, folder: Path, verify: bool) -> LabeledImages:
@@ -203,11 +216,11 @@ def _read_as_plain(folder: Path, options: ReadOptions, name: str, error: Incompl
     return replace(table, notes=(note, *table.notes))
 
 
-def _candidates(folder: Path) -> Iterator[Path]:
+def _levels(folder: Path) -> Iterator[list[Path]]:
     """The folder, then the folders in it, two levels deep, as long as there are few."""
     level = [folder]
     for _ in range(3):
-        yield from level
+        yield level
         level = [entry for at in level for entry in sorted(subfolders(at, MANY))]
         if len(level) >= MANY:
             return

@@ -34,13 +34,14 @@ class Shard:
 
 
 def recognizes(folder: Path) -> bool:
-    """What `save_to_disk` wrote, or Parquet files with images, at the top or in `data/`."""
-    return (folder / DICT).is_file() or _is_saved(folder) or bool(_parquet(folder))
+    """What `save_to_disk` wrote, or Parquet files with images, at the top, in `data/` or in a folder per split."""
+    return (folder / DICT).is_file() or _is_saved(folder) or bool(_parquet(folder) or _in_parts(folder))
 
 
 def read(folder: Path, *, verify: bool = True) -> LabeledImages:
     """The data set in a folder that `recognizes` accepts."""
-    return read_shards(_saved(folder) or _parquet(folder), folder.name, verify=verify, labeled=False)
+    shards = _saved(folder) or _parquet(folder) or _in_parts(folder)
+    return read_shards(shards, folder.name, verify=verify, labeled=False)
 
 
 def holds_images(file: Path) -> bool:
@@ -94,6 +95,12 @@ def _parquet(folder: Path) -> list[Shard]:
         if files and all(map(holds_images, files)):
             return [Shard(file, file.stem.partition("-")[0]) for file in files]
     return []
+
+
+def _in_parts(folder: Path) -> list[Shard]:
+    """The files of folders that are called train, test, ..., as the converted branch of a hub repository has them."""
+    parts = sorted(entry for entry in folder.iterdir() if part_of(entry.name) and entry.is_dir())
+    return [Shard(shard.file, part.name) for part in parts for shard in _saved(part) or _parquet(part)]
 
 
 def _unpack(shards: Sequence[Shard], folder: Path) -> None:
