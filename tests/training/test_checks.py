@@ -7,7 +7,7 @@ from lookalike.data.samplers import BalancedBatches, RandomBatches
 from lookalike.errors import ArgumentError
 from lookalike.losses import LOSSES
 from lookalike.losses.build import build
-from lookalike.training.checks import check_pairs
+from lookalike.training.checks import check_mode, check_pairs
 
 WITHOUT_PROXIES = [
     name for name, kind in LOSSES.items() if build(kind, 5, 4, kind.toy_arguments).proxy_loss is None
@@ -38,3 +38,15 @@ def test_some_batches_without_pairs_are_a_warning():
 def test_losses_with_proxies_need_no_pairs():
     labels = np.arange(12)
     assert check_pairs(loss_of("proxy_nca"), RandomBatches(labels, batch_size=4), labels, "proxy_nca") == []
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_of_feature_maps_is_refused_where_there_are_none(name):
+    loss = loss_of(name)
+    for mode in ("partial", "finetune"):
+        check_mode(loss, mode, name)
+    if loss.needs_feature_maps:
+        with pytest.raises(ArgumentError, match=r"reads feature maps.*set train\.mode=partial or finetune"):
+            check_mode(loss, "frozen", name)
+    else:
+        check_mode(loss, "frozen", name)

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lookalike.config.schema import Mode
 from lookalike.data.splits import Split
 from lookalike.errors import ArgumentError, DataError
 from lookalike.losses import BatchPlanner, MetricLoss
@@ -26,14 +27,28 @@ def check_run(context: RunContext) -> list[str]:
     loss = build_loss(
         experiment, train.num_classes, 32, channels=8, generator=torch.Generator(), coarse=train.coarse
     )
+    check_mode(loss, context.mode, experiment.loss.name)
+    if context.processes.size > 1 and (isinstance(loss, BatchPlanner) or loss.needs_feature_maps):
+        raise ArgumentError(f"loss '{experiment.loss.name}' trains in one process; use --devices 1")
     labels = torch.from_numpy(train.labels.copy())
     if isinstance(loss, BatchPlanner):
-        if context.processes.size > 1:
-            raise ArgumentError(f"loss '{experiment.loss.name}' trains in one process; use --devices 1")
         check_plan(loss, labels, experiment.batch)
         return []
     batches = build_batch_sampler(context, labels)
     return check_pairs(loss, batches, train.labels, experiment.loss.name)
+
+
+def check_mode(loss: MetricLoss, mode: Mode, name: str) -> None:
+    """Refuses a loss of feature maps in mode frozen, which caches pooled vectors.
+
+    Raises:
+        ArgumentError: with the remedy.
+    """
+    if loss.needs_feature_maps and mode == "frozen":
+        raise ArgumentError(
+            f"loss '{name}' reads feature maps, and mode frozen keeps pooled vectors only; set train.mode=partial or "
+            "finetune"
+        )
 
 
 def check_validation(split: Split) -> None:

@@ -91,7 +91,7 @@ def evaluate_run(
     known = set(part.class_names) & set(config["class_names"])
     trained = f"; {len(known)} of them have names that training also had" if known else ""
     target = pick_device(device)
-    embeddings = embed(embedder.to(target), part, device=target, progress=progress)
+    embeddings = embed(embedder, part, device=target, progress=progress)
     result = score(part, embeddings.matrix, **options)
     return replace(result, notes=(where + trained, *result.notes))
 
