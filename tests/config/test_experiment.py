@@ -85,6 +85,13 @@ def test_resolving_fills_what_depends_on_the_device(gpu, mode):
     assert None not in (train.lr, train.head_lr, train.proxy_lr, train.precision)
 
 
+@pytest.mark.parametrize(("chosen", "precision"), [(None, "16-mixed"), ("bf16-mixed", "bf16-mixed")])
+def test_the_precision_is_the_device_s_unless_somebody_chose_one(chosen, precision):
+    experiment = Experiment().override([f"train.precision={chosen}"] if chosen else [])
+    sizes = {"short_side": 500, "backbone_size": 224, "images": 5000}
+    assert experiment.resolve(gpu=True, precision="16-mixed", **sizes).train.precision == precision
+
+
 @pytest.mark.parametrize(
     ("images", "epochs"), [(10, 12), (300, 12), (1080, 12), (1800, 8), (3375, 4), (6802, 4), (100_000, 4)]
 )

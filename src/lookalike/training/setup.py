@@ -25,6 +25,7 @@ from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.training.context import RunContext
 from lookalike.training.inputs import Batches
 from lookalike.training.trainable import TrainablePart
+from lookalike.utils.device import default_precision
 from lookalike.utils.distributed import MEETING, end_with_main_process, use_short_timeouts
 from lookalike.utils.validation import check_at_least, look_up
 
@@ -58,11 +59,14 @@ def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
     return fabric
 
 
-def resolve_experiment(experiment: Experiment, split: Split, *, gpu: bool) -> Experiment:
+def resolve_experiment(experiment: Experiment, split: Split, *, accelerator: str) -> Experiment:
     """The experiment with every None filled from the device and from a sample of the images."""
-    facts = describe(experiment.model.backbone)
+    facts, precision = describe(experiment.model.backbone), default_precision(accelerator)
+    if experiment.train.shard_proxies and precision == "16-mixed":
+        precision = "32-true"  # see `Experiment.check`
     return experiment.resolve(
-        gpu=gpu,
+        gpu=accelerator != "cpu",
+        precision=precision,
         short_side=median_short_side(split.trainval),
         backbone_size=facts.preprocessing.size,
         patch=facts.patch,
