@@ -293,3 +293,29 @@ def test_what_a_loss_draws_follows_the_seed_of_the_experiment(name):
     assert build_loss(experiment, 400, 8, channels=4, generator=torch.Generator()).seed == 7
     with pytest.raises(UnknownNameError, match="no setting 'seed'"):
         experiment.override(["loss.seed=3"]).check()
+
+
+@pytest.mark.parametrize(
+    ("value", "labels"),
+    [
+        ("[-1]", ("-1",)),
+        ("-1", ("-1",)),
+        ("['-1']", ("-1",)),
+        ("[junk, 7]", ("junk", "7")),
+        ("nan", ("nan",)),
+        ("[]", ()),
+    ],
+)
+def test_labels_to_ignore_are_texts_however_they_are_written(value, labels):
+    assert Experiment().override([f"data.ignore_labels={value}"]).data.ignore_labels == labels
+
+
+@pytest.mark.parametrize(("text", "value"), [("1e-1", 0.1), ("-2.5E+3", -2500.0), (".5e1", 5.0)])
+def test_numbers_with_an_exponent_are_numbers_though_yaml_takes_them_for_words(text, value):
+    loss = Experiment().override([f"loss.scale={text}"]).loss
+    assert loss.arguments["scale"] == value
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "infinity", "1_000"])
+def test_words_that_python_takes_for_numbers_stay_words(text):
+    assert Experiment().override([f"model.weights='{text}'"]).model.weights == text

@@ -5,6 +5,7 @@
 resolved experiment, complete: running it again on the same data gives the same numbers.
 """
 
+import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from lookalike.errors import ArgumentError, FileError, UnknownNameError
 from lookalike.utils.io import write_text
 from lookalike.utils.validation import near_miss
 
+EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 VERSION = 2
 """Raised whenever a setting is renamed or removed."""
 
@@ -167,8 +169,8 @@ class Experiment(Settings):
             raise ArgumentError("train.clip_value cannot clip sparse gradients; leave one of the two out")
         if train.shard_proxies and train.precision == "16-mixed":
             raise ArgumentError(
-                "train.precision=16-mixed scales the loss by what overflows in a process, which differs between processes "
-                "with sharded proxies; use bf16-mixed or 32-true"
+                "train.precision=16-mixed scales the loss by what overflows in a process, which with sharded proxies "
+                "differs between processes; use bf16-mixed or 32-true"
             )
         if train.clip_norm is not None and (train.shard_proxies or train.proxy_optimizer != "same"):
             raise ArgumentError(
@@ -240,10 +242,7 @@ def _value(text: str, setting: str) -> Any:
 def _numbers(value: Any) -> Any:
     """The same value, with 1e-1, which YAML 1.1 takes for a word, as a number."""
     if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
+        return float(value) if EXPONENT.fullmatch(value) else value
     if isinstance(value, dict):
         return {key: _numbers(item) for key, item in value.items()}
     return [_numbers(item) for item in value] if isinstance(value, list) else value

@@ -69,6 +69,14 @@ class DataSettings(Settings):
         description="decoding processes; None: the process's CPUs - 1, at most 8, and 0 for inference on a CPU",
     )
 
+    @field_validator("ignore_labels", mode="before")
+    @classmethod
+    def _as_texts(cls, value: Any) -> Any:
+        """YAML reads the label -1 as a number, and a label alone is a list of one."""
+        labels = value if isinstance(value, list | tuple) else [value]
+        numbers = [isinstance(label, int | float) and not isinstance(label, bool) for label in labels]
+        return tuple(str(label) if number else label for label, number in zip(labels, numbers, strict=True))
+
     @field_validator("crop_scale")
     @classmethod
     def _is_range(cls, value: tuple[float, float]) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from lookalike.data.splits import Split
 from lookalike.errors import ArgumentError, DataError
 from lookalike.losses import BatchPlanner, MetricLoss
 from lookalike.training.context import RunContext
+from lookalike.training.evaluate_run import check_roles
 from lookalike.training.inputs import Batches
 from lookalike.training.planned_batches import check_plan
 from lookalike.training.setup import build_batch_sampler, build_loss
@@ -52,15 +53,21 @@ def check_mode(loss: MetricLoss, mode: Mode, name: str) -> None:
 
 
 def check_validation(split: Split) -> None:
-    """Refuses validation classes of which none has two images, since then nothing can be found.
+    """Refuses validation images of which none has another of its class to be found, and test images without roles.
 
     Raises:
         DataError: with the remedy.
     """
     held = split.validation
-    if held.role is None and held.class_counts().max(initial=0) < 2:
+    check_roles(held)
+    check_roles(split.test)
+    queries, gallery = held.queries(), held.gallery()
+    in_gallery = np.bincount(held.labels[gallery], minlength=held.num_classes)
+    matches = in_gallery[held.labels[queries]] - np.isin(queries, gallery)
+    if not (matches > 0).any():
+        lacks = "two images" if held.role is None else "a query and another image in the gallery"
         raise DataError(
-            f"{held.name}: none of the {held.num_classes} validation classes has two images, so no epoch can be "
+            f"{held.name}: none of the {held.num_classes} validation classes has {lacks}, so no epoch can be "
             "chosen; give them more images, or hold out others with data.split=hold_out or another seed"
         )
 

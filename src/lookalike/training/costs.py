@@ -21,8 +21,9 @@ from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.models.fuse import fuse_for_inference
 from lookalike.models.whitening import whitened
 from lookalike.training.budget import Costs, through
+from lookalike.training.setup import default_precision
 from lookalike.training.trainable import TrainablePart
-from lookalike.utils.device import default_precision, keep_random_state
+from lookalike.utils.device import keep_random_state
 
 IMAGES = 16
 """Images of a measured batch; the cost of one image hardly depends on it from here on."""

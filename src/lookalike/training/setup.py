@@ -12,6 +12,7 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from lookalike.config.experiment import Experiment
+from lookalike.config.schema import Precision
 from lookalike.data.dataset import CoarseLevel, LabeledImages
 from lookalike.data.image_io import image_size
 from lookalike.data.samplers import BalancedBatches, RandomBatches
@@ -25,7 +26,6 @@ from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.training.context import RunContext
 from lookalike.training.inputs import Batches
 from lookalike.training.trainable import TrainablePart
-from lookalike.utils.device import default_precision
 from lookalike.utils.distributed import MEETING, end_with_main_process, use_short_timeouts
 from lookalike.utils.validation import check_at_least, look_up
 
@@ -57,6 +57,13 @@ def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
         fabric.launch()
         use_short_timeouts()
     return fabric
+
+
+def default_precision(accelerator: str) -> Precision:
+    """Mixed precision on "cuda": bfloat16, or float16 where bfloat16 would be emulated, as on GPUs before Ampere."""
+    if accelerator != "cuda":
+        return "32-true"
+    return "bf16-mixed" if torch.cuda.is_bf16_supported(including_emulation=False) else "16-mixed"
 
 
 def resolve_experiment(experiment: Experiment, split: Split, *, accelerator: str) -> Experiment:

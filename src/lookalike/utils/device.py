@@ -1,10 +1,9 @@
-"""The device that a command runs on, the number type that suits it, and its random state."""
+"""The device that a command runs on, and its random state."""
 
 from contextlib import AbstractContextManager
 
 import torch
 
-from lookalike.config.schema import Precision
 from lookalike.errors import ArgumentError
 from lookalike.utils.validation import check_choice
 
@@ -22,13 +21,6 @@ def pick_device(name: str) -> torch.device:
     if not present[name]:
         raise ArgumentError(f"this machine has no device '{name}'; use --device auto")
     return torch.device(name)
-
-
-def default_precision(accelerator: str) -> Precision:
-    """Mixed precision on "cuda": bfloat16, or float16 where bfloat16 would be emulated, as on GPUs before Ampere."""
-    if accelerator != "cuda":
-        return "32-true"
-    return "bf16-mixed" if torch.cuda.is_bf16_supported(including_emulation=False) else "16-mixed"
 
 
 def keep_random_state(device: torch.device) -> AbstractContextManager[None]:
