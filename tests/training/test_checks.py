@@ -46,14 +46,13 @@ def test_losses_with_proxies_need_no_pairs():
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_of_feature_maps_is_refused_where_there_are_none(name):
-    loss = loss_of(name)
     for mode in ("partial", "finetune"):
-        check_mode(loss, mode, name)
-    if loss.needs_feature_maps:
-        with pytest.raises(ArgumentError, match=r"reads feature maps.*set train\.mode=partial or finetune"):
-            check_mode(loss, "frozen", name)
+        check_mode(name, mode)
+    if LOSSES[name].needs_feature_maps:
+        with pytest.raises(ArgumentError, match=r"reads feature maps.*use mode partial or finetune"):
+            check_mode(name, "frozen")
     else:
-        check_mode(loss, "frozen", name)
+        check_mode(name, "frozen")
 
 
 def held(roles, labels=(0, 0, 1, 1)):

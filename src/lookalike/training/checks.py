@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from lookalike.config.schema import Mode
 from lookalike.data.splits import Split
 from lookalike.errors import ArgumentError, DataError
-from lookalike.losses import BatchPlanner, MetricLoss
+from lookalike.losses import LOSSES, BatchPlanner, MetricLoss
 from lookalike.training.context import RunContext
 from lookalike.training.evaluate_run import check_roles
 from lookalike.training.inputs import Batches
@@ -28,7 +28,7 @@ def check_run(context: RunContext) -> list[str]:
     loss = build_loss(
         experiment, train.num_classes, 32, channels=8, generator=torch.Generator(), coarse=train.coarse
     )
-    check_mode(loss, context.mode, experiment.loss.name)
+    check_mode(experiment.loss.name, context.mode)
     if context.processes.size > 1 and (isinstance(loss, BatchPlanner) or loss.needs_feature_maps):
         raise ArgumentError(f"loss '{experiment.loss.name}' trains in one process; use --devices 1")
     labels = torch.from_numpy(train.labels.copy())
@@ -39,16 +39,15 @@ def check_run(context: RunContext) -> list[str]:
     return check_pairs(loss, batches, train.labels, experiment.loss.name)
 
 
-def check_mode(loss: MetricLoss, mode: Mode, name: str) -> None:
-    """Refuses a loss of feature maps in mode frozen, which caches pooled vectors.
+def check_mode(name: str, mode: Mode) -> None:
+    """Refuses a loss that reads feature maps in mode frozen, which has pooled vectors only.
 
     Raises:
         ArgumentError: with the remedy.
     """
-    if loss.needs_feature_maps and mode == "frozen":
+    if LOSSES[name].needs_feature_maps and mode == "frozen":
         raise ArgumentError(
-            f"loss '{name}' reads feature maps, and mode frozen keeps pooled vectors only; set train.mode=partial or "
-            "finetune"
+            f"loss '{name}' reads feature maps, and mode frozen has pooled vectors only; use mode partial or finetune"
         )
 
 
