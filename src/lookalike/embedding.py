@@ -90,10 +90,13 @@ def embed(
     *,
     batch_size: int = 64,
     workers: int | None = None,
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
     progress: Progress | None = None,
 ) -> Embeddings:
     """Embeds every image of `table`, in order, in evaluation mode.
+
+    Args:
+        device: where a copy of the network runs; None: where the network is.
 
     Returns:
         Raw embeddings in float32; compare them by cosine similarity.
@@ -112,12 +115,13 @@ def _embedded(
     *,
     batch_size: int = 64,
     workers: int | None = None,
-    device: torch.device | str,
+    device: torch.device | str | None,
     progress: Progress | None,
 ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Embeddings batch by batch."""
+    device = next(embedder.parameters()).device if device is None else device
     for rows, result in map_images(
-        fuse_for_inference(embedder),
+        fuse_for_inference(embedder).to(device),
         ImageDataset(table, EvalTransform(embedder.preprocessing)),
         batch_size=batch_size,
         workers=workers,
@@ -132,7 +136,7 @@ def embed_to_file(
     table: LabeledImages,
     file: Path,
     *,
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
     progress: Progress | None = None,
 ) -> Embeddings:
     """Embeds `table` into `file` and returns what it holds; the format is the suffix's.

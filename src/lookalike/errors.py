@@ -51,12 +51,14 @@ class TrainingError(LookalikeError, RuntimeError):
     """Training cannot continue."""
 
 
+NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "_ALLOC_FAILED")
+"""What torch says in a bare RuntimeError when the memory of the machine or of a GPU is full."""
+
+
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory did not suffice, of the machine or of an accelerator; torch says the first with a bare
-    RuntimeError."""
+    """Whether memory did not suffice, of the machine or of an accelerator."""
     return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError)
-        and (type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error))
+        isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
     )
 
 

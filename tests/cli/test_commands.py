@@ -1,6 +1,7 @@
 """What the commands print, write and refuse."""
 
 import json
+import logging
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from lookalike.cli import run as run_command
 from lookalike.cli.train import default_run
 from lookalike.utils.io import read_checked
+from toys import photo_folders
 
 FAST = ["--set", "train.mode=frozen", "--set", "train.epochs=1", "--set", "data.workers=0", "--quiet"]
 
@@ -334,3 +336,19 @@ def test_a_model_without_its_run_is_calibrated_on_classes_that_it_does_not_know(
     assert "12 classes of new that were not trained on" in done.out
     refused = lookalike("calibrate", tmp_path / "model", "photos", "--recall", "0.9")
     assert (refused.code, "classes are new to the model" in refused.err) == (0, False) or refused.code == 1
+
+
+@pytest.mark.parametrize("variable", ["LOCAL_RANK", "RANK"])
+@pytest.mark.parametrize(("rank", "told"), [("0", 1), ("1", 0)])
+def test_what_was_read_is_reported_by_the_main_process_alone(
+    variable, rank, told, tmp_path, monkeypatch, capsys
+):
+    photos = photo_folders(tmp_path / "photos", classes=6, each=2)
+    (photos / "0" / "0.png").write_bytes(b"no image")
+    monkeypatch.setattr(logging.getLogger("lookalike"), "level", logging.WARNING)
+    monkeypatch.setenv(variable, rank)
+    wrong = ["--set", "loss.name=no_loss", "--out", str(tmp_path / "run")]
+    assert run_command(["train", str(photos), *wrong]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert sum("6 classes" in line for line in lines) == told
+    assert lines[-1].startswith("error: ")

@@ -85,6 +85,13 @@ def test_resolving_fills_what_depends_on_the_device(gpu, mode):
     assert None not in (train.lr, train.head_lr, train.proxy_lr, train.precision)
 
 
+@pytest.mark.parametrize(("chosen", "precision"), [(None, "16-mixed"), ("bf16-mixed", "bf16-mixed")])
+def test_the_precision_is_the_device_s_unless_somebody_chose_one(chosen, precision):
+    experiment = Experiment().override([f"train.precision={chosen}"] if chosen else [])
+    sizes = {"short_side": 500, "backbone_size": 224, "images": 5000}
+    assert experiment.resolve(gpu=True, precision="16-mixed", **sizes).train.precision == precision
+
+
 @pytest.mark.parametrize(
     ("images", "epochs"), [(10, 12), (300, 12), (1080, 12), (1800, 8), (3375, 4), (6802, 4), (100_000, 4)]
 )
@@ -286,3 +293,29 @@ def test_what_a_loss_draws_follows_the_seed_of_the_experiment(name):
     assert build_loss(experiment, 400, 8, channels=4, generator=torch.Generator()).seed == 7
     with pytest.raises(UnknownNameError, match="no setting 'seed'"):
         experiment.override(["loss.seed=3"]).check()
+
+
+@pytest.mark.parametrize(
+    ("value", "labels"),
+    [
+        ("[-1]", ("-1",)),
+        ("-1", ("-1",)),
+        ("['-1']", ("-1",)),
+        ("[junk, 7]", ("junk", "7")),
+        ("nan", ("nan",)),
+        ("[]", ()),
+    ],
+)
+def test_labels_to_ignore_are_texts_however_they_are_written(value, labels):
+    assert Experiment().override([f"data.ignore_labels={value}"]).data.ignore_labels == labels
+
+
+@pytest.mark.parametrize(("text", "value"), [("1e-1", 0.1), ("-2.5E+3", -2500.0), (".5e1", 5.0)])
+def test_numbers_with_an_exponent_are_numbers_though_yaml_takes_them_for_words(text, value):
+    loss = Experiment().override([f"loss.scale={text}"]).loss
+    assert loss.arguments["scale"] == value
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "infinity", "1_000"])
+def test_words_that_python_takes_for_numbers_stay_words(text):
+    assert Experiment().override([f"model.weights='{text}'"]).model.weights == text

@@ -88,3 +88,12 @@ def test_a_network_that_is_no_chain_says_which_modes_work():
         assert embedder(images(75)).shape == (2, 8)
     with pytest.raises(ArgumentError, match=r"train\.mode=frozen or train\.mode=finetune"):
         embedder.frozen_part(1)
+
+
+@pytest.mark.parametrize("family", ["ViT with rotary positions", "DINOv3"])
+def test_stages_that_were_found_in_inference_mode_can_be_trained(family):
+    embedder = build_member(FAMILIES[family])
+    with torch.inference_mode():
+        activations = embedder.frozen_part(1)(images(FAMILIES[family].size))
+    embedder.trainable_stages(1)(activations.clone()).sum().backward()
+    assert any(parameter.grad is not None for parameter in embedder.backbone.parameters())

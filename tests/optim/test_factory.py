@@ -102,6 +102,7 @@ def test_a_group_without_a_rate_is_named(trainable):
         ),
         (["train.proxy_optimizer=row_sparse_adamw", "train.clip_norm=1"], "use train.clip_value"),
         (["train.shard_proxies=true", "train.clip_norm=1"], "use train.clip_value"),
+        (["train.shard_proxies=true", "train.precision=16-mixed"], "use bf16-mixed or 32-true"),
     ],
 )
 def test_settings_that_cannot_go_together_are_refused_before_the_run(settings, remedy):

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookalike.ranking import Comparison, Vectors, nearest
+from lookalike.ranking import Comparison, Vectors, comparison_device, nearest
 
 CPU = torch.device("cpu")
 
@@ -88,3 +88,17 @@ def test_cosine_never_exceeds_one(similarity):
     assert similarity != "cosine" or values.max() <= 1
     prepared = Vectors(rows, similarity, what="rows", device=CPU)
     assert np.array_equal(values, nearest(rows, prepared, 3)[1])
+
+
+@pytest.mark.parametrize(
+    ("gallery", "device", "compared_on"),
+    [
+        (np.zeros((1, 2)), None, "cpu"),
+        (torch.zeros(1, 2, device="meta"), None, "meta"),
+        (torch.zeros(1, 2), "meta", "meta"),
+        (torch.zeros(1, 2), "mps", "cpu"),  # Apple's GPU has no float64
+        (torch.zeros(1, 2), torch.device("mps"), "cpu"),
+    ],
+)
+def test_rows_are_compared_where_they_are_but_on_a_device_with_float64(gallery, device, compared_on):
+    assert comparison_device(gallery, device).type == compared_on

@@ -1,13 +1,17 @@
 """Batches and validation classes that cannot work are refused, or named, before anything is written."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from lookalike.data.dataset import LabeledImages
 from lookalike.data.samplers import BalancedBatches, RandomBatches
-from lookalike.errors import ArgumentError
+from lookalike.errors import ArgumentError, DataError
 from lookalike.losses import LOSSES
 from lookalike.losses.build import build
-from lookalike.training.checks import check_pairs
+from lookalike.training.checks import check_mode, check_pairs, check_validation
 
 WITHOUT_PROXIES = [
     name for name, kind in LOSSES.items() if build(kind, 5, 4, kind.toy_arguments).proxy_loss is None
@@ -38,3 +42,52 @@ def test_some_batches_without_pairs_are_a_warning():
 def test_losses_with_proxies_need_no_pairs():
     labels = np.arange(12)
     assert check_pairs(loss_of("proxy_nca"), RandomBatches(labels, batch_size=4), labels, "proxy_nca") == []
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_of_feature_maps_is_refused_where_there_are_none(name):
+    for mode in ("partial", "finetune"):
+        check_mode(name, mode)
+    if LOSSES[name].needs_feature_maps:
+        with pytest.raises(ArgumentError, match=r"reads feature maps.*use mode partial or finetune"):
+            check_mode(name, "frozen")
+    else:
+        check_mode(name, "frozen")
+
+
+def held(roles, labels=(0, 0, 1, 1)):
+    """Four images of two classes, as a split whose validation and test images they all are."""
+    table = LabeledImages(
+        Path(), tuple("abcd"), np.array(labels), ("one", "two"), role=np.array(roles), name="held"
+    )
+    return SimpleNamespace(validation=table, test=table)
+
+
+QUERY, GALLERY, BOTH = "query", "gallery", "both"
+
+
+@pytest.mark.parametrize(
+    ("roles", "labels", "complaint"),
+    [
+        ([GALLERY] * 4, (0, 0, 1, 1), "none of these 4 images is a query image"),
+        ([QUERY] * 4, (0, 0, 1, 1), "none of these 4 images is a gallery image"),
+        (
+            [QUERY, QUERY, GALLERY, GALLERY],
+            (0, 0, 1, 1),
+            "none of the 2 validation classes has a query and another",
+        ),
+        (
+            [BOTH, GALLERY, GALLERY, GALLERY],
+            (0, 1, 1, 1),
+            "none of the 2 validation classes has a query and another",
+        ),
+        ([QUERY, GALLERY, GALLERY, GALLERY], (0, 0, 1, 1), None),
+        ([BOTH] * 4, (0, 0, 1, 1), None),
+    ],
+)
+def test_validation_images_need_something_to_find(roles, labels, complaint):
+    if complaint is None:
+        check_validation(held(roles, labels))
+    else:
+        with pytest.raises(DataError, match=complaint):
+            check_validation(held(roles, labels))

@@ -18,7 +18,15 @@ SHORT_OF_MEMORY = {
     "numpy, or Python": MemoryError("Unable to allocate 9 bytes"),
     "without a word": MemoryError(),
     "torch on a CPU": RuntimeError(TORCH_ON_A_CPU),
+    "torch on Windows": RuntimeError(
+        "DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes."
+    ),
     "torch on an accelerator": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    "the driver": RuntimeError("CUDA error: out of memory"),
+    "a library of the driver": RuntimeError(
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"
+    ),
+    "torch on Apple's GPU": RuntimeError("MPS backend out of memory (MPS allocated: 9.07 GB)."),
 }
 
 

@@ -11,6 +11,8 @@ from lookalike.optim.factory import build_optimizers
 from lookalike.training.loop import Learner, train
 from lookalike.training.step_log import StepLog
 from lookalike.training.trainable import TrainablePart
+from lookalike.utils import distributed
+from lookalike.utils.distributed import Processes
 
 CLASSES, DIM, IMAGES = 5, 8, 20
 SETTINGS = TrainSettings(mode="frozen", epochs=1, warmup_epochs=0, lr=1e-3, head_lr=1e-3, proxy_lr=1e-2)
@@ -85,3 +87,28 @@ def test_the_last_group_of_an_epoch_is_averaged_over_what_it_has(every, shares, 
     )
     assert seen == shares
     assert steps == [end for end in range(1, 5) if end % every == 0 or end == 4]
+
+
+@pytest.fixture
+def from_main_process(monkeypatch):
+    """This is the second of two processes; whatever it is sent by the main one is sevens."""
+    monkeypatch.setattr(Processes, "all", classmethod(lambda cls: Processes(1, 2)))
+    monkeypatch.setattr(Processes, "sum_", lambda self, x: x)
+    monkeypatch.setattr(distributed.dist, "broadcast", lambda x, **_: x.fill_(7))
+
+
+def test_copies_of_the_proxies_do_not_drift_apart(parts, from_main_process):
+    trainable, loss, _, _ = parts
+    fabric = Fabric(accelerator="cpu", devices=1)
+    optimizers = build_optimizers(SETTINGS, trainable, loss, fabric)
+    Learner(trainable, loss, optimizers, SETTINGS, fabric, StepLog()).end_epoch()
+    assert (loss.proxies == 7).all()
+
+
+def test_all_processes_train_from_the_weights_of_the_main_one(parts, from_main_process):
+    trainable, loss, pooled, labels = parts
+    settings = SETTINGS.model_copy(update={"epochs": 0})
+    fabric = Fabric(accelerator="cpu", devices=1)
+    inputs = Pooled(pooled, labels)
+    train(trainable, loss, inputs, Fives(), settings, fabric=fabric, seed=0, evaluate=None)
+    assert all((x == 7).all() for x in (*trainable.embedder.parameters(), *loss.parameters()))

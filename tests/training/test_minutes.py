@@ -45,6 +45,22 @@ def test_costs_are_measured_for_every_mode(mode, squares):
     assert costs.closed_form > 0
 
 
+@pytest.mark.parametrize(("precision", "mixed"), [("32-true", False), ("bf16-mixed", True)])
+def test_costs_are_those_of_the_precision_that_the_stages_train_in(precision, mixed, squares, monkeypatch):
+    seen = []
+
+    def once(call, *_):
+        seen.append(torch.is_autocast_enabled("cpu"))
+        call()
+        return 1.0
+
+    monkeypatch.setattr("lookalike.training.costs._seconds", once)
+    experiment = Experiment().override([*TOY_SETTINGS, f"train.precision={precision}"])
+    measure_costs(experiment, "frozen", squares, (32, 64), torch.device("cpu"))
+    frozen, forward, step = seen[:3]
+    assert (frozen, forward, step) == (False, mixed, mixed)
+
+
 class Said(Progress):
     """Keeps what it reports."""
 

@@ -3,6 +3,7 @@
 import pytest
 
 from lookalike.evaluation import Interval
+from lookalike.training.choose_views import views_line
 from lookalike.training.selection import choose
 from lookalike.training.summary import choice_line
 
@@ -36,3 +37,10 @@ def test_the_choice_is_reported_with_its_interval():
         "validation map_at_r: start 20.0, trained 40.0, finished 39.0 (finish adds -3.0 to +1.0); "
         "epoch 6 with the whitened finish is kept"
     )
+
+
+def test_a_gain_of_one_class_has_no_interval_and_is_not_nan():
+    candidates = {name: {"map_at_r": 0.5} for name in ("start", "trained", "finished")}
+    one_class = Interval(0.02, float("nan"), float("nan"), 1)
+    assert "(finish adds +2.0)" in choice_line("finished", 1, candidates, "map_at_r", one_class)
+    assert views_line("map_at_r", 1, one_class).startswith("mirror images add +2.0 to the start's")

@@ -57,12 +57,24 @@ def test_csv_has_one_row_per_step_and_per_epoch(whole):
         assert all(float(row[name]) > 0 for name in ("gradient_norm", "lr_head", "lr_proxies", *MEASURED))
 
 
-def test_an_interrupted_run_has_the_steps_of_a_whole_one(whole, squares, tmp_path):
-    class Stop(Progress):
-        def say(self, text):
-            if text.startswith("epoch   2:"):
-                raise KeyboardInterrupt
+class Stop(Progress):
+    """Interrupts the run after its second epoch."""
 
+    def say(self, text):
+        if text.startswith("epoch   2:"):
+            raise KeyboardInterrupt
+
+
+def test_steps_of_several_batches_are_numbered_on_after_an_interruption(squares, tmp_path):
+    settings, run = toy("train.accumulate=2", "batch.size=8"), tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        fit(squares, run, settings, log_to=["csv"], progress=Stop())
+    fit(squares, run, resume=True, log_to=["csv"])
+    numbers = [int(row["step"]) for row in read_rows(run / "logs" / "select" / "steps.csv")]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_an_interrupted_run_has_the_steps_of_a_whole_one(whole, squares, tmp_path):
     steps, settings = "logs/select/steps.csv", toy()
     with pytest.raises(KeyboardInterrupt):
         fit(squares, tmp_path / "halted", settings, log_to=["csv"], progress=Stop())

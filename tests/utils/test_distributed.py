@@ -5,6 +5,7 @@ import torch
 from torch import distributed as dist
 
 from lookalike.errors import TrainingError
+from lookalike.utils import distributed
 from lookalike.utils.distributed import Processes
 
 PAIR = Processes(rank=0, size=2)
@@ -28,21 +29,70 @@ def test_another_process_that_is_gone_is_reported_in_a_line(name, words, error, 
     def broken(*_, **__):
         raise RuntimeError(words)
 
-    monkeypatch.setattr(dist, "get_backend", lambda group: "gloo")
     monkeypatch.setattr(dist, name, broken)
     with pytest.raises(error, match=message) as caught:
         COLLECTIVES[name]()
     assert type(caught.value) is error
 
 
-@pytest.mark.parametrize(("backend", "devices"), [("gloo", None), ("nccl", [3])])
-def test_processes_wait_on_their_own_devices(backend, devices, monkeypatch):
+@pytest.fixture
+def groups(monkeypatch):
+    """Names of the groups that each collective was called with; a gathering finds the same rows everywhere."""
     seen = []
-    monkeypatch.setattr(dist, "get_backend", lambda group: backend)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
-    monkeypatch.setattr(dist, "barrier", lambda group, device_ids: seen.append(device_ids))
+
+    def all_gather(parts, x, *, group):
+        seen.append(group)
+        for part in parts:
+            part.copy_(x)
+
+    monkeypatch.setattr(dist, "all_gather", all_gather)
+    monkeypatch.setattr(dist, "all_reduce", lambda x, *, op, group: seen.append(group))
+    monkeypatch.setattr(dist, "broadcast", lambda x, *, src, group: seen.append(group))
+    monkeypatch.setattr(dist, "barrier", seen.append)
+    for name in ("_prompt_group", "_host_group", "_patient_group"):
+        monkeypatch.setattr(distributed, name, name)
+    monkeypatch.setattr(Processes, "all", classmethod(lambda cls: PAIR))
+    return seen
+
+
+def test_nccl_is_never_given_a_tensor_in_host_memory(groups):
+    PAIR.sum_(torch.ones(2))
+    PAIR.maximum_(torch.ones(2))
+    assert PAIR.gather(torch.ones(2, 1)).shape == (4, 1)
+    distributed.broadcast(torch.nn.Linear(2, 2))
     PAIR.barrier()
-    assert seen == [devices]
+    assert set(groups) == {"_host_group"}
+
+
+def test_tensors_of_a_device_go_through_its_own_transport(groups):
+    PAIR.sum_(torch.ones(2, device="meta"))
+    distributed.broadcast(torch.nn.Linear(2, 2, device="meta"))
+    assert set(groups) == {"_prompt_group"}
+
+
+def test_only_the_group_of_the_device_has_its_backend(monkeypatch):
+    backends = []
+    monkeypatch.setattr(dist, "new_group", lambda **options: backends.append(options.get("backend")))
+    for name in ("_prompt_group", "_host_group", "_patient_group"):
+        monkeypatch.setattr(distributed, name, None)
+    distributed.use_short_timeouts()
+    assert sorted(backends, key=str) == [None, "gloo", "gloo"]
+
+
+def test_labels_are_gathered_where_the_embeddings_are(groups, monkeypatch):
+    monkeypatch.setattr(Processes, "gather", lambda self, x: x)
+    monkeypatch.setattr(distributed._GatherWithGradient, "apply", lambda x, *_: x)
+    labels = torch.zeros(3, dtype=torch.int64)
+    _, gathered = distributed.global_batch(torch.zeros(3, 2, device="meta"), labels)
+    assert gathered.device.type == "meta"
+
+
+@pytest.mark.parametrize("count", range(6))
+def test_processes_that_are_more_than_the_things_to_share_each_do_all(count):
+    shares = [Processes(rank, 3).for_count(count).share(count) for rank in range(3)]
+    assert all(first < end for first, end in shares) or count == 0
+    covered = {thing for first, end in shares for thing in range(first, end)}
+    assert covered == set(range(count))
 
 
 def test_one_process_needs_no_other():

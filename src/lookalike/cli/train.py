@@ -1,5 +1,7 @@
 """lookalike train: the main job."""
 
+import logging
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +18,7 @@ from lookalike.cli.common import (
     print_json,
     print_result,
 )
+from lookalike.utils.progress import Progress
 
 Out = Annotated[
     Path | None,
@@ -59,6 +62,11 @@ def default_run(data: str) -> Path:
     return Path("runs") / ((path.name if path.is_dir() else path.stem) or "all")
 
 
+def _is_helper() -> bool:
+    """Whether --devices or torchrun has started this process next to the main one, which alone reports."""
+    return any(int(os.environ.get(name) or 0) > 0 for name in ("RANK", "LOCAL_RANK"))
+
+
 def train(
     data: DataArgument,
     out: Out = None,
@@ -82,6 +90,9 @@ def train(
     with a GPU everything trains (mode finetune). The quickest is --set train.mode=frozen.
     """
     progress = make_progress(quiet)
+    if _is_helper():
+        progress = Progress()
+        logging.getLogger("lookalike").setLevel(logging.ERROR)
     from lookalike.config.experiment import Experiment, load_experiment
     from lookalike.data.load import read_and_report, reading
     from lookalike.errors import ArgumentError
@@ -104,6 +115,7 @@ def train(
     from lookalike.training.fit import fit
     from lookalike.utils.distributed import Processes
 
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # its processes announce themselves
     done = fit(
         data if table is None else table,
         out,

@@ -5,6 +5,7 @@
 resolved experiment, complete: running it again on the same data gives the same numbers.
 """
 
+import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from lookalike.config.schema import (
     DataSettings,
     LossSettings,
     ModelSettings,
+    Precision,
     Settings,
     TrainSettings,
 )
@@ -28,6 +30,7 @@ from lookalike.errors import ArgumentError, FileError, UnknownNameError
 from lookalike.utils.io import write_text
 from lookalike.utils.validation import near_miss
 
+EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 VERSION = 2
 """Raised whenever a setting is renamed or removed."""
 
@@ -67,7 +70,14 @@ class Experiment(Settings):
         return _parse(chosen, "the settings")
 
     def resolve(
-        self, *, gpu: bool, short_side: int, backbone_size: int, patch: int = 1, images: int
+        self,
+        *,
+        gpu: bool,
+        short_side: int,
+        backbone_size: int,
+        patch: int = 1,
+        images: int,
+        precision: Precision = "32-true",
     ) -> "Experiment":
         """This experiment with every None filled that depends on the device, the mode or the images.
 
@@ -78,9 +88,10 @@ class Experiment(Settings):
             patch: the size of an image must be a multiple of this many pixels.
             images: number of training images; a closed-form start has no more directions than these, and few take
                 more epochs.
+            precision: the best that the device computes in.
         """
         mode = self.train.mode or default_mode(gpu=gpu)
-        train = {"mode": mode, "precision": "bf16-mixed" if gpu else "32-true", **MODE_DEFAULTS[mode]}
+        train = {"mode": mode, "precision": precision, **MODE_DEFAULTS[mode]}
         train["epochs"] = default_epochs(mode, images=images, batch=self.batch.images)
         train |= {key: value for key, value in self.train.model_dump().items() if value is not None}
         size = self.data.image_size or input_size(short_side, backbone_size, patch, gpu=gpu)
@@ -156,6 +167,11 @@ class Experiment(Settings):
             )
         if sparse and train.clip_value is not None:
             raise ArgumentError("train.clip_value cannot clip sparse gradients; leave one of the two out")
+        if train.shard_proxies and train.precision == "16-mixed":
+            raise ArgumentError(
+                "train.precision=16-mixed scales the loss by what overflows in a process, which with sharded proxies "
+                "differs between processes; use bf16-mixed or 32-true"
+            )
         if train.clip_norm is not None and (train.shard_proxies or train.proxy_optimizer != "same"):
             raise ArgumentError(
                 "train.clip_norm needs all gradients in one place, which row-sparse and sharded proxies do not "
@@ -226,10 +242,7 @@ def _value(text: str, setting: str) -> Any:
 def _numbers(value: Any) -> Any:
     """The same value, with 1e-1, which YAML 1.1 takes for a word, as a number."""
     if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
+        return float(value) if EXPONENT.fullmatch(value) else value
     if isinstance(value, dict):
         return {key: _numbers(item) for key, item in value.items()}
     return [_numbers(item) for item in value] if isinstance(value, list) else value

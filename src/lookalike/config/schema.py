@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 Mode = Literal["frozen", "partial", "finetune"]
 Metric = Literal["map_at_r", "recall_at_1", "r_precision"]
+Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
 
 
 class Settings(BaseModel):
@@ -67,6 +68,14 @@ class DataSettings(Settings):
         ge=0,
         description="decoding processes; None: the process's CPUs - 1, at most 8, and 0 for inference on a CPU",
     )
+
+    @field_validator("ignore_labels", mode="before")
+    @classmethod
+    def _as_texts(cls, value: Any) -> Any:
+        """YAML reads the label -1 as a number, and a label alone is a list of one."""
+        labels = value if isinstance(value, list | tuple) else [value]
+        numbers = [isinstance(label, int | float) and not isinstance(label, bool) for label in labels]
+        return tuple(str(label) if number else label for label, number in zip(labels, numbers, strict=True))
 
     @field_validator("crop_scale")
     @classmethod
@@ -251,9 +260,10 @@ class TrainSettings(Settings):
         ge=1,
         description="partial: cached views per image: itself, its horizontal flip (with data.flip), random crops",
     )
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] | None = Field(
+    precision: Precision | None = Field(
         None,
-        description="number type of the arithmetic; None: bf16-mixed with a GPU, 32-true without; 16-mixed needs a GPU",
+        description="number type of the arithmetic; None: bf16-mixed on a CUDA GPU, 16-mixed on one without bfloat16, "
+        "32-true elsewhere; 16-mixed needs a GPU",
     )
     accumulate: int = Field(1, ge=1, description="batches whose gradients are averaged before a step")
     refit: bool = Field(

@@ -1,8 +1,8 @@
 """Which images form a batch: random, or class-balanced (`classes` x `per_class`).
 
 Both are pure functions of (seed, epoch), whatever the number of loader processes. With several ranks all
-compute the same global batch and each takes its own disjoint, equally large part. Give them to a DataLoader
-as `batch_sampler`; the batch size is stated once, here, and is the global one.
+compute the same global batch and each takes its own disjoint part, as large as that of the others up to one image
+(or one class). Give them to a DataLoader as `batch_sampler`; the batch size is the global one.
 """
 
 import heapq
@@ -38,7 +38,7 @@ class RandomBatches(Sampler[list[int]]):
     ) -> None:
         self.labels = _labels(labels)
         check_at_least("batch_size", batch_size, 1)
-        _check_ranks(rank, world_size, "batch_size", batch_size)
+        _check_ranks(rank, world_size, batch_size, "images")
         if drop_last and batch_size > len(self.labels):
             raise ArgumentError(
                 f"batches of {batch_size} with drop_last need {batch_size} images, the data has "
@@ -66,9 +66,8 @@ class RandomBatches(Sampler[list[int]]):
         if self.drop_last:
             order = order[: len(self) * self.batch_size]
         for batch in np.array_split(order, len(self)):
-            short = -len(batch) % self.world_size
-            whole = np.concatenate([batch, order[:short]]) if short else batch
-            yield whole[self.rank :: self.world_size].tolist()
+            missing = max(0, self.world_size - len(batch))  # no rank may be left without an image
+            yield np.concatenate([batch, order[:missing]])[self.rank :: self.world_size].tolist()
 
 
 class BalancedBatches(Sampler[list[int]]):
@@ -83,10 +82,10 @@ class BalancedBatches(Sampler[list[int]]):
         labels: (N,), each image's class; absent class numbers are ignored.
         classes, per_class: shape of the global batch.
         seed: with the epoch, chooses the batches.
-        rank, world_size: rank r takes `classes / world_size` of the classes of each batch.
+        rank, world_size: rank r takes the classes r, r + world_size and so on of each batch.
 
     Raises:
-        ArgumentError: more classes asked than there are, or not divisible by the ranks; with the remedy.
+        ArgumentError: more classes asked than there are, or fewer than ranks; with the remedy.
     """
 
     def __init__(
@@ -102,7 +101,7 @@ class BalancedBatches(Sampler[list[int]]):
         self.labels = _labels(labels)
         check_at_least("classes", classes, 1)
         check_at_least("per_class", per_class, 1)
-        _check_ranks(rank, world_size, "classes", classes)
+        _check_ranks(rank, world_size, classes, "classes")
         self._class_ids, sizes = np.unique(self.labels, return_counts=True)
         if classes > len(self._class_ids):
             raise ArgumentError(_too_many(classes, per_class, len(self._class_ids)))
@@ -195,14 +194,14 @@ def _labels(labels: Sequence[int] | npt.NDArray[Any]) -> Ints:
     return array.astype(np.int64)
 
 
-def _check_ranks(rank: int, world_size: int, what: str, value: int) -> None:
+def _check_ranks(rank: int, world_size: int, count: int, what: str) -> None:
     check_at_least("world_size", world_size, 1)
     if not 0 <= rank < world_size:
         raise ArgumentError(f"rank is {rank}; it must be in 0..{world_size - 1}")
-    if value % world_size:
+    if count < world_size:
         raise ArgumentError(
-            f"{what} is {value}, which {world_size} ranks cannot share equally; use {what} "
-            f"{max(1, value // world_size) * world_size}"
+            f"a batch of {count} {what} cannot be shared by {world_size} processes; use at least {world_size} {what}, "
+            "or fewer processes"
         )
 
 

@@ -14,7 +14,7 @@ from lookalike.evaluation.open_set import evaluate_against_gallery, evaluate_ope
 from lookalike.evaluation.per_query import measure_queries
 from lookalike.evaluation.result import RetrievalResult, mean_by_class
 from lookalike.evaluation.rows import check_labels, count_rows, drop_ignored, select_rows
-from lookalike.ranking import Comparison, QuerySet, Vectors
+from lookalike.ranking import Comparison, QuerySet, Vectors, comparison_device
 from lookalike.utils.distributed import Processes
 from lookalike.utils.validation import check_at_least, check_choice
 
@@ -177,7 +177,7 @@ def _prepare(
     gallery_block: int,
 ) -> tuple[Comparison, float]:
     """Both sides, and the memory that is left for comparing them."""
-    where = torch.device(device) if device is not None else _device_of(source)
+    where = comparison_device(source, device)
     same = source is embeddings and np.array_equal(asking, retrievable)
     rows = len(retrievable) + (0 if same else len(asking))
     prepared_mb = rows * source.shape[1] * 4 / 2**20
@@ -194,11 +194,6 @@ def _prepare(
     left = right if same else vectors(embeddings, asking, "embeddings")
     left_mb = memory_mb - (prepared_mb if keep else 0)
     return Comparison(left, right, gallery_block=gallery_block), min(left_mb, _LEAST_MEMORY_MB)
-
-
-def _device_of(source: Any) -> torch.device:
-    device = source.device if torch.is_tensor(source) else torch.device("cpu")
-    return torch.device("cpu") if device.type == "mps" else device  # which has no float64
 
 
 def _check_ks(ks: Sequence[int]) -> list[int]:

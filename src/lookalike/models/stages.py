@@ -168,7 +168,7 @@ def find_extras(backbone: nn.Module, layout: StageLayout, size: int) -> Extras:
     modes = [(module, module.training) for module in backbone.modules()]
     weight = next(backbone.parameters())
     try:
-        with torch.no_grad():
+        with torch.inference_mode(False), torch.no_grad():  # what is kept is trained with later
             features(backbone.eval(), torch.zeros(1, 3, size, size, device=weight.device, dtype=weight.dtype))
     finally:
         for handle in handles:

@@ -9,7 +9,7 @@ from lookalike.ranking.knn import nearest
 from lookalike.ranking.query_set import QuerySet
 from lookalike.ranking.rank_counts import RankCounts, count_ranks
 from lookalike.ranking.similarity import SIMILARITIES, Comparison
-from lookalike.ranking.vectors import Vectors
+from lookalike.ranking.vectors import Vectors, comparison_device
 
 __all__ = [
     "SIMILARITIES",
@@ -17,6 +17,7 @@ __all__ = [
     "QuerySet",
     "RankCounts",
     "Vectors",
+    "comparison_device",
     "count_ranks",
     "nearest",
 ]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lookalike.errors import ArgumentError
 from lookalike.ranking.similarity import Comparison
-from lookalike.ranking.vectors import Vectors
+from lookalike.ranking.vectors import Vectors, comparison_device
 from lookalike.utils.validation import check_at_least
 
 _SPARE = 8
@@ -54,7 +54,7 @@ def nearest(
     check_at_least("k", k, 1)
     check_at_least("query_block", query_block, 1)
     check_at_least("gallery_block", gallery_block, 1)
-    right = _prepare(gallery, "gallery embeddings", similarity, _device_of(gallery, device))
+    right = _prepare(gallery, "gallery embeddings", similarity, comparison_device(gallery, device))
     left = (
         right if queries is gallery else _prepare(queries, "query embeddings", right.similarity, right.device)
     )
@@ -78,12 +78,6 @@ def nearest(
             similar = similar.clamp(-1, 1)
         indices[block], values[block] = found.cpu().numpy(), similar.to(torch.float32).cpu().numpy()
     return indices, values
-
-
-def _device_of(gallery: Any, device: str | torch.device | None) -> torch.device:
-    if device is not None:
-        return torch.device(device)
-    return gallery.device if isinstance(gallery, torch.Tensor | Vectors) else torch.device("cpu")
 
 
 def _prepare(matrix: Any, what: str, similarity: str, device: torch.device) -> Vectors:

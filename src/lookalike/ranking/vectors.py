@@ -144,6 +144,14 @@ class Vectors:
         return 1.0 if self.similarity == "cosine" else largest
 
 
+def comparison_device(gallery: Any, device: str | torch.device | None) -> torch.device:
+    """Where rows are compared: on `device`, or else where the gallery is; not on Apple's GPU, which has no float64."""
+    if device is None:
+        device = gallery.device if isinstance(gallery, torch.Tensor | Vectors) else "cpu"
+    chosen = torch.device(device)
+    return torch.device("cpu") if chosen.type == "mps" else chosen
+
+
 def _numbers(source: Any, what: str) -> Any:
     """`source` as a tensor or array of numbers with two dimensions."""
     if torch.is_tensor(source):

@@ -17,8 +17,9 @@ from lookalike.config.defaults import MODE_DEFAULTS
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import BatchSettings, DataSettings, LossSettings, ModelSettings, TrainSettings
 from lookalike.data.dataset import LabeledImages
-from lookalike.errors import ArgumentError
+from lookalike.losses import LOSSES
 from lookalike.studies.study import Row, combined
+from lookalike.training.checks import check_mode
 
 TOY = Experiment(
     data=DataSettings(image_size=64, resize=64, workers=0),
@@ -27,7 +28,6 @@ TOY = Experiment(
 )
 TOY_LOSS = {"proxies_per_class": 2, "centers_per_class": 2, "coarse": [3], "learners": 2, "neighborhood": 2}
 NEUTRAL = ("model.weights", "data.workers")  # where things lie, and how fast: not what they are
-NEEDS_MAPS = ("horde",)  # losses of feature maps, which frozen mode does not keep
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,11 @@ class Adaptation:
             ArgumentError: the row cannot run this way; the message says why.
         """
         experiment = row.experiment()
-        mode = "frozen" if self.smoke else self.mode
-        if mode == "frozen" and experiment.loss.name in NEEDS_MAPS:
-            if not self.smoke:
-                raise ArgumentError(
-                    f"{experiment.loss.name} reads feature maps, which mode frozen does not keep; use --mode partial"
-                )
-            mode = "partial"
+        mode = self.mode
+        if self.smoke:
+            mode = "partial" if LOSSES[experiment.loss.name].needs_feature_maps else "frozen"
+        elif mode == "frozen":
+            check_mode(experiment.loss.name, "frozen")
         if self.backbone and not self.smoke:
             experiment = combined(experiment, _network(self.backbone))
         if mode and mode != experiment.train.mode:
@@ -127,7 +125,7 @@ def _toy(experiment: Experiment) -> Experiment:
     """The experiment with a tiny network, small batches and one epoch."""
     model, batch, train, loss = experiment.model, experiment.batch, experiment.train, experiment.loss
     small: dict[str, Any] = {name: value for name, value in TOY_LOSS.items() if name in loss.arguments}
-    if loss.name in NEEDS_MAPS:
+    if LOSSES[loss.name].needs_feature_maps:
         small["moment_channels"] = 16
     size = Experiment(
         model=ModelSettings(

@@ -4,10 +4,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lookalike.config.schema import Mode
 from lookalike.data.splits import Split
 from lookalike.errors import ArgumentError, DataError
-from lookalike.losses import BatchPlanner, MetricLoss
+from lookalike.losses import LOSSES, BatchPlanner, MetricLoss
 from lookalike.training.context import RunContext
+from lookalike.training.evaluate_run import check_roles
 from lookalike.training.inputs import Batches
 from lookalike.training.planned_batches import check_plan
 from lookalike.training.setup import build_batch_sampler, build_loss
@@ -26,26 +28,45 @@ def check_run(context: RunContext) -> list[str]:
     loss = build_loss(
         experiment, train.num_classes, 32, channels=8, generator=torch.Generator(), coarse=train.coarse
     )
+    check_mode(experiment.loss.name, context.mode)
+    if context.processes.size > 1 and (isinstance(loss, BatchPlanner) or loss.needs_feature_maps):
+        raise ArgumentError(f"loss '{experiment.loss.name}' trains in one process; use --devices 1")
     labels = torch.from_numpy(train.labels.copy())
     if isinstance(loss, BatchPlanner):
-        if context.processes.size > 1:
-            raise ArgumentError(f"loss '{experiment.loss.name}' trains in one process; use --devices 1")
         check_plan(loss, labels, experiment.batch)
         return []
     batches = build_batch_sampler(context, labels)
     return check_pairs(loss, batches, train.labels, experiment.loss.name)
 
 
+def check_mode(name: str, mode: Mode) -> None:
+    """Refuses a loss that reads feature maps in mode frozen, which has pooled vectors only.
+
+    Raises:
+        ArgumentError: with the remedy.
+    """
+    if LOSSES[name].needs_feature_maps and mode == "frozen":
+        raise ArgumentError(
+            f"loss '{name}' reads feature maps, and mode frozen has pooled vectors only; use mode partial or finetune"
+        )
+
+
 def check_validation(split: Split) -> None:
-    """Refuses validation classes of which none has two images, since then nothing can be found.
+    """Refuses validation images of which none has another of its class to be found, and test images without roles.
 
     Raises:
         DataError: with the remedy.
     """
     held = split.validation
-    if held.role is None and held.class_counts().max(initial=0) < 2:
+    check_roles(held)
+    check_roles(split.test)
+    queries, gallery = held.queries(), held.gallery()
+    in_gallery = np.bincount(held.labels[gallery], minlength=held.num_classes)
+    matches = in_gallery[held.labels[queries]] - np.isin(queries, gallery)
+    if not (matches > 0).any():
+        lacks = "two images" if held.role is None else "a query and another image in the gallery"
         raise DataError(
-            f"{held.name}: none of the {held.num_classes} validation classes has two images, so no epoch can be "
+            f"{held.name}: none of the {held.num_classes} validation classes has {lacks}, so no epoch can be "
             "chosen; give them more images, or hold out others with data.split=hold_out or another seed"
         )
 

@@ -14,6 +14,7 @@ from lookalike.training.embed_inputs import pooled_by_view
 from lookalike.training.evaluate_run import score
 from lookalike.training.inputs import Inputs
 from lookalike.training.projection import init_start
+from lookalike.training.summary import describe_gain
 from lookalike.training.trainable import TrainablePart
 
 ONE_ERROR = 0.683
@@ -36,7 +37,9 @@ def choose_views(
             init_start(context, embedder, pooled[0], inputs.labels)
         one, both = (
             score(
-                held_inputs.table, embedder.project(vectors.to(context.fabric.device)).detach().cpu().numpy()
+                held_inputs.table,
+                embedder.project(vectors.to(context.fabric.device)).detach().cpu().numpy(),
+                processes=context.processes,
             )
             for vectors in (held[0], mean_of_views(held))
         )
@@ -57,7 +60,4 @@ def views_line(metric: str, views: int, gain: Interval) -> str:
         1: "so each image is embedded alone",
         2: "so embeddings average both; embedding takes twice the time (`lookalike embed --views 1` saves it)",
     }
-    return (
-        f"mirror images add {100 * gain.low:+.1f} to {100 * gain.high:+.1f} to the start's validation {metric}, "
-        f"{words[views]}"
-    )
+    return f"mirror images add {describe_gain(gain)} to the start's validation {metric}, {words[views]}"

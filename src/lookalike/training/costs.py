@@ -21,11 +21,13 @@ from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.models.fuse import fuse_for_inference
 from lookalike.models.whitening import whitened
 from lookalike.training.budget import Costs, through
+from lookalike.training.setup import default_precision
 from lookalike.training.trainable import TrainablePart
 from lookalike.utils.device import keep_random_state
 
 IMAGES = 16
 """Images of a measured batch; the cost of one image hardly depends on it from here on."""
+DTYPES = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 WIDTH = 512
 """Width of the measured closed form; its cost grows with the third power of the width."""
 
@@ -41,8 +43,9 @@ def measure_costs(
     frozen_stages = 0
     if mode == "partial":
         frozen_stages = experiment.train.frozen_stages or embedder.default_frozen_stages()
+    dtype = DTYPES.get(experiment.train.precision or default_precision(device.type))
     with keep_random_state(device):
-        found = [_at_size(embedder, mode, frozen_stages, size, device) for size in sizes]
+        found = [_at_size(embedder, mode, frozen_stages, size, device, dtype) for size in sizes]
     frozen, forward, step = (
         through((sizes[0], one), (sizes[1], other)) for one, other in zip(*found, strict=True)
     )
@@ -51,9 +54,19 @@ def measure_costs(
 
 
 def _at_size(
-    embedder: Embedder, mode: Mode, frozen_stages: int, size: int, device: torch.device
+    embedder: Embedder,
+    mode: Mode,
+    frozen_stages: int,
+    size: int,
+    device: torch.device,
+    dtype: torch.dtype | None,
 ) -> tuple[float, float, float]:
-    """Seconds per image of the first stages, of the others forward, and of the others with a backward."""
+    """Seconds per image of the first stages, of the others forward, and of the others with a backward.
+
+    Args:
+        dtype: that the stages which train compute in; None: float32.
+    """
+    mixed = torch.autocast(device.type, dtype=dtype, enabled=dtype is not None)
     images = torch.randint(0, 256, (IMAGES, 3, size, size), dtype=torch.uint8, device=device)
     fused = TrainablePart(fuse_for_inference(embedder), mode, frozen_stages)
     frozen, inputs, first = 0.0, images, None
@@ -62,11 +75,13 @@ def _at_size(
     with torch.inference_mode():
         if first is not None:
             frozen, inputs = _seconds(lambda: first(images), device), first(images)
-        forward = _seconds(lambda: fused.embed(inputs), device)
+        with mixed:
+            forward = _seconds(lambda: fused.embed(inputs), device)
     trained = TrainablePart(embedder.train(), mode, frozen_stages)
     freeze_batch_norm(embedder, affine_trained=True)
     inputs = inputs.clone()  # out of inference mode
-    step = _seconds(lambda: _backward(trained, inputs), device)
+    with mixed:
+        step = _seconds(lambda: _backward(trained, inputs), device)
     embedder.eval()
     return frozen / IMAGES, forward / IMAGES, step / IMAGES
 

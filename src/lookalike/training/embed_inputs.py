@@ -43,10 +43,10 @@ def _map_pooled(
     if trainable.mode != "frozen":
         network = fuse_for_inference(trainable.embedder)
         fused = TrainablePart(network, trainable.mode, trainable.frozen_stages)
+    processes = context.processes.for_count(len(inputs))
+    results = []
     with torch.inference_mode(), context.fabric.autocast():
-        share = inputs.iter_eval(*context.processes.share(len(inputs)), views=views)
-        results = [
-            function([fused.pooled(context.fabric.to_device(view)) for view in batch]).float()
-            for batch in share
-        ]
-        return context.processes.gather(torch.cat(results)).cpu().clone()  # cloned: out of inference mode
+        for batch in inputs.iter_eval(*processes.share(len(inputs)), views=views):
+            result = function([fused.pooled(context.fabric.to_device(view)) for view in batch]).float()
+            results.append(result.cpu() if processes.size == 1 else result)  # a GPU need not hold all of them
+    return processes.gather(torch.cat(results)).cpu()  # joined here, out of inference mode

@@ -23,8 +23,27 @@ from lookalike.utils.device import pick_device
 from lookalike.utils.progress import Progress
 
 
+def check_roles(table: LabeledImages) -> None:
+    """Refuses data that separates queries from gallery and has none of the one or the other.
+
+    Raises:
+        DataError: with what is missing.
+    """
+    for role, rows in (("query", table.queries()), ("gallery", table.gallery())):
+        if len(rows) == 0:
+            raise DataError(
+                f"{table.name}: none of these {len(table)} images is a {role} image, so nothing can be measured; mark "
+                f"some as {role}"
+            )
+
+
 def score(table: LabeledImages, matrix: NDArray[np.float32], **options: Any) -> RetrievalResult:
-    """Every image is a query against all others, or, where the data has roles, the queries against the gallery."""
+    """Every image is a query against all others, or, where the data has roles, the queries against the gallery.
+
+    Raises:
+        DataError: no query, or no gallery.
+    """
+    check_roles(table)
     roles = table.role is not None
     return evaluate(
         matrix,
@@ -91,7 +110,7 @@ def evaluate_run(
     known = set(part.class_names) & set(config["class_names"])
     trained = f"; {len(known)} of them have names that training also had" if known else ""
     target = pick_device(device)
-    embeddings = embed(embedder.to(target), part, device=target, progress=progress)
+    embeddings = embed(embedder, part, device=target, progress=progress)
     result = score(part, embeddings.matrix, **options)
     return replace(result, notes=(where + trained, *result.notes))
 

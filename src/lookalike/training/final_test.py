@@ -41,7 +41,8 @@ def _from_cache(
 
 
 def _from_images(context: RunContext, trainable: TrainablePart, start: Embedder) -> tuple[Matrix, Matrix]:
-    test, views, processes = context.split.test, trainable.embedder.config.views, context.processes
+    test, views = context.split.test, trainable.embedder.config.views
+    processes = context.processes.for_count(len(test))
     fused = [fuse_for_inference(model) for model in (start, trainable.embedder)]
     frozen: FrozenPart | None = None
     if context.mode == "partial":

@@ -141,7 +141,7 @@ def fit(
             experiment, split, minutes=minutes, accelerator=accelerator, progress=progress
         )
     if not resume:
-        experiment = resolve_experiment(experiment, split, gpu=accelerator != "cpu")
+        experiment = resolve_experiment(experiment, split, accelerator=accelerator)
     fabric = launch(accelerator, devices, experiment.train.precision)
     if Processes.all().rank > 0:
         progress = Progress()  # only the main process reports

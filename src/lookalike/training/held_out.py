@@ -39,7 +39,8 @@ def held_out_images(folder: RunDir, data: str, *, part: str = "auto") -> tuple[L
         chosen = ("test" if refitted else "validation") if part == "auto" else part
         held = split.test if chosen == "test" else split.validation
         return held, f"the run's own {held.num_classes} {chosen} classes"
-    new = np.array([name not in set(config["class_names"]) for name in table.class_names])
+    known = set(config["class_names"])
+    new = np.array([name not in known for name in table.class_names])
     if new.sum() < 2:
         raise DataError(
             f"{data}: {int(new.sum())} of its {table.num_classes} classes are new to the model; a threshold is "

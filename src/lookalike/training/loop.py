@@ -18,8 +18,9 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from lookalike.config.schema import TrainSettings
-from lookalike.errors import ArgumentError, NotFiniteError
+from lookalike.errors import NotFiniteError
 from lookalike.losses import MetricLoss
+from lookalike.losses.sharded import Sharded
 from lookalike.models.batch_norm import freeze_batch_norm, set_batch_norm_momentum
 from lookalike.optim.factory import Optimizers, build_optimizers
 from lookalike.optim.schedules import lr_factor
@@ -29,7 +30,7 @@ from lookalike.training.state import TrainingState, clone_state
 from lookalike.training.step_log import StepLog
 from lookalike.training.trainable import TrainablePart
 from lookalike.utils.device import keep_random_state
-from lookalike.utils.distributed import Processes, average_buffers, global_batch
+from lookalike.utils.distributed import Processes, average_buffers, broadcast, global_batch
 from lookalike.utils.progress import Phase, Progress
 
 Metrics = Mapping[str, float]
@@ -66,6 +67,8 @@ def train(
     progress, epochs = progress or Progress(), settings.epochs or 0
     optimizers = build_optimizers(settings, trainable, loss, fabric)
     learner = Learner(trainable, loss, optimizers, settings, fabric, log or StepLog())
+    broadcast(trainable.embedder)
+    learner.share_proxies()
     if state is None:
         state = TrainingState()
         start = {"epoch": 0, "loss": None, "lr_factor": 1.0, "seconds": 0.0}
@@ -140,8 +143,6 @@ class Learner:
         batch, labels = (x.to(self.fabric.device, non_blocking=True) for x in (batch, labels))
         value: Tensor
         if self.loss.needs_feature_maps:
-            if Processes.all().size > 1:
-                raise ArgumentError("a loss of feature maps trains in one process; use --devices 1")
             with self.fabric.autocast():
                 maps = self.trainable.feature_maps(batch)
                 embeddings = self.trainable.embedder.project(self.trainable.embedder.pool(maps))
@@ -169,6 +170,16 @@ class Learner:
         """Applies deferred updates of row-sparse proxies, and averages batch norm's statistics over processes."""
         self.optimizers.catch_up()
         average_buffers(self.trainable.embedder)
+        self.share_proxies()
+
+    def share_proxies(self) -> None:
+        """Makes the loss of every process that of the main one.
+
+        Each computes all gradients of the proxies itself, and sums on a GPU are rounded in no fixed order, so copies
+        would drift apart. Sharded proxies have no copies.
+        """
+        if not isinstance(self.loss, Sharded):
+            broadcast(self.loss)
 
     def save(self, state: TrainingState) -> None:
         """Copies weights and optimizers into `state`."""

@@ -12,6 +12,7 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from lookalike.config.experiment import Experiment
+from lookalike.config.schema import Precision
 from lookalike.data.dataset import CoarseLevel, LabeledImages
 from lookalike.data.image_io import image_size
 from lookalike.data.samplers import BalancedBatches, RandomBatches
@@ -58,11 +59,21 @@ def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
     return fabric
 
 
-def resolve_experiment(experiment: Experiment, split: Split, *, gpu: bool) -> Experiment:
+def default_precision(accelerator: str) -> Precision:
+    """Mixed precision on "cuda": bfloat16, or float16 where bfloat16 would be emulated, as on GPUs before Ampere."""
+    if accelerator != "cuda":
+        return "32-true"
+    return "bf16-mixed" if torch.cuda.is_bf16_supported(including_emulation=False) else "16-mixed"
+
+
+def resolve_experiment(experiment: Experiment, split: Split, *, accelerator: str) -> Experiment:
     """The experiment with every None filled from the device and from a sample of the images."""
-    facts = describe(experiment.model.backbone)
+    facts, precision = describe(experiment.model.backbone), default_precision(accelerator)
+    if experiment.train.shard_proxies and precision == "16-mixed":
+        precision = "32-true"  # see `Experiment.check`
     return experiment.resolve(
-        gpu=gpu,
+        gpu=accelerator != "cpu",
+        precision=precision,
         short_side=median_short_side(split.trainval),
         backbone_size=facts.preprocessing.size,
         patch=facts.patch,

@@ -110,7 +110,8 @@ class Stage:
     def _log(self, state: TrainingState | None) -> AbstractContextManager[StepLog]:
         """The log of the steps, which the main process writes."""
         context, name = self.context, f"{self.context.run_dir.path.name}-{self.name}"
-        done = 0 if state is None else sum(record.get("steps", 0) for record in state.history)
+        every = self.settings.accumulate
+        done = 0 if state is None else sum(-(-record.get("steps", 0) // every) for record in state.history)
         target = LogTarget(
             context.run_dir.path / LOGS / self.name, name, context.experiment.model_dump(mode="json"), done
         )

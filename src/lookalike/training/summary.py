@@ -1,5 +1,6 @@
 """Builds result.json and the console lines of a run."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -141,13 +142,20 @@ def epoch_line(state: TrainingState, metric: str) -> str:
     )
 
 
+def describe_gain(gain: Interval) -> str:
+    """The ends of a gain in percent; its mean where a single class gives no interval."""
+    if math.isnan(gain.low):
+        return f"{100 * gain.mean:+.1f}"
+    return f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
+
+
 def choice_line(
     best: str, epoch: int, candidates: dict[str, dict[str, float]], metric: str, finish_gain: Interval | None
 ) -> str:
     """What validation chose, and the metric of each candidate."""
     scores = ", ".join(f"{name} {100 * values[metric]:.1f}" for name, values in candidates.items())
     if finish_gain is not None:
-        scores += f" (finish adds {100 * finish_gain.low:+.1f} to {100 * finish_gain.high:+.1f})"
+        scores += f" (finish adds {describe_gain(finish_gain)})"
     words = {
         "start": "training did not help; the untrained start is kept",
         "trained": f"epoch {epoch} is kept",

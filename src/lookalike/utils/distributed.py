@@ -29,6 +29,7 @@ PROMPT = 60.0
 """Seconds to wait in any other collective; `LOOKALIKE_TIMEOUT` changes it."""
 _MAIN = "LOOKALIKE_MAIN_PROCESS"
 _prompt_group: Any = None
+_host_group: Any = None
 _patient_group: Any = None
 
 GONE = ("closed by peer", "reset by peer", "Broken pipe", "Timed out", "remote process exited")
@@ -37,10 +38,16 @@ GONE = ("closed by peer", "reset by peer", "Broken pipe", "Timed out", "remote p
 
 def use_short_timeouts() -> None:
     """Makes collectives give up after a minute, but for `barrier(patient=True)`; every process calls it."""
-    global _prompt_group, _patient_group
-    seconds = float(os.environ.get("LOOKALIKE_TIMEOUT") or PROMPT)
+    global _prompt_group, _host_group, _patient_group
+    prompt = timedelta(seconds=float(os.environ.get("LOOKALIKE_TIMEOUT") or PROMPT))
     _patient_group = dist.new_group(timeout=timedelta(seconds=PATIENCE), backend="gloo")
-    _prompt_group = dist.new_group(timeout=timedelta(seconds=seconds))
+    _host_group = dist.new_group(timeout=prompt, backend="gloo")
+    _prompt_group = dist.new_group(timeout=prompt)
+
+
+def _group_for(x: Tensor) -> Any:
+    """The group that transports `x`: NCCL, the backend of GPUs, takes no tensor in host memory."""
+    return _host_group if x.device.type == "cpu" else _prompt_group
 
 
 def end_with_main_process() -> None:
@@ -97,13 +104,15 @@ class Processes:
         """First and end of this process's part of `count` things, cut as evenly as possible, in order."""
         return self.rank * count // self.size, (self.rank + 1) * count // self.size
 
+    def for_count(self, count: int) -> "Processes":
+        """These processes; if they are more than the `count` things to share, this one alone, which then does all."""
+        return self if count >= self.size else Processes()
+
     def barrier(self, *, patient: bool = False) -> None:
         """Waits for every process; `patient`: for as long as one of them works alone."""
         if self.size > 1:
-            group = _patient_group if patient else _prompt_group
-            of_gpu = dist.get_backend(group) == "nccl"  # which would guess the device by the rank
             with _with_others():
-                dist.barrier(group, device_ids=[torch.cuda.current_device()] if of_gpu else None)
+                dist.barrier(_patient_group if patient else _host_group)
 
     def sum_(self, x: Tensor) -> Tensor:
         """The sum of `x` over the processes, in place."""
@@ -116,7 +125,7 @@ class Processes:
     def _reduce_(self, x: Tensor, operation: Any) -> Tensor:
         if self.size > 1:
             with _with_others():
-                dist.all_reduce(x, op=operation, group=_prompt_group)
+                dist.all_reduce(x, op=operation, group=_group_for(x))
         return x
 
     def gather(self, x: Tensor) -> Tensor:
@@ -125,12 +134,12 @@ class Processes:
             return x
         counts = [torch.zeros(1, dtype=torch.int64, device=x.device) for _ in range(self.size)]
         with _with_others():
-            dist.all_gather(counts, torch.tensor([len(x)], device=x.device), group=_prompt_group)
+            dist.all_gather(counts, torch.tensor([len(x)], device=x.device), group=_group_for(x))
             sizes = [int(count) for count in counts]
             padded = x.new_zeros(max(sizes), *x.shape[1:])
             padded[: len(x)] = x
             parts = [torch.empty_like(padded) for _ in sizes]
-            dist.all_gather(parts, padded, group=_prompt_group)
+            dist.all_gather(parts, padded, group=_group_for(x))
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
 
@@ -168,7 +177,16 @@ def global_batch(
         return embeddings, labels
     factor = float(processes.size) if averaged else 1.0
     gathered: Tensor = _GatherWithGradient.apply(embeddings, processes, factor)
-    return gathered, processes.gather(labels)
+    return gathered, processes.gather(labels.to(embeddings.device))
+
+
+@torch.no_grad()
+def broadcast(module: nn.Module) -> None:
+    """Makes parameters and buffers those of the main process, as DistributedDataParallel does when it starts."""
+    if Processes.all().size > 1:
+        with _with_others():
+            for tensor in (*module.parameters(), *module.buffers()):
+                dist.broadcast(tensor.detach(), src=0, group=_group_for(tensor))
 
 
 def average_buffers(module: nn.Module) -> None:

@@ -1,0 +1,22 @@
+"""`embed` runs a copy of the network on the device that is asked for, wherever the network itself is."""
+
+import pytest
+
+from lookalike import embedding
+from lookalike.models import build_embedder
+from toys import colored_squares
+
+
+@pytest.mark.parametrize(("asked", "runs_on"), [("meta", "meta"), ("cpu", "cpu"), (None, "cpu")])
+def test_images_and_network_meet_on_one_device(asked, runs_on, tmp_path, monkeypatch):
+    met = []
+
+    def map_images(network, dataset, *, device, **_):
+        met.append((next(network.parameters()).device.type, str(device)))
+        return iter(())
+
+    monkeypatch.setattr(embedding, "map_images", map_images)
+    network = build_embedder("test_resnet", weights="none", size=32, embedding_dim=4)
+    embedding.embed(network, colored_squares(tmp_path), device=asked)
+    assert met == [(runs_on, runs_on)]
+    assert next(network.parameters()).device.type == "cpu"
