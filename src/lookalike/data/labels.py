@@ -9,6 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from lookalike.data.dataset import LabeledImages, number_labels
+from lookalike.errors import DataError
+
+
+def is_unlabeled(table: LabeledImages) -> bool:
+    """Whether the images were read without labels: all are then of one class, `.`."""
+    return table.class_names == (".",)
 
 
 def label_key(name: str) -> str:
@@ -28,6 +34,19 @@ def similar_labels(names: Sequence[str]) -> list[list[str]]:
 
 MISSING = frozenset({"nan", "none", "null", "na", "n/a", "<na>"})
 """What programs write for a value that is not there."""
+
+
+def refuse_negative(where: str, label: str) -> None:
+    """Refuses -1 and the like as the name of a class: published data sets mark junk so.
+
+    Raises:
+        DataError: naming `where` and the remedy.
+    """
+    if label.startswith("-") and label[1:].isdigit():
+        raise DataError(
+            f"{where} has label {label}; negative labels are not classes: leave them out with "
+            f"--ignore-label={label}, or give the class a name"
+        )
 
 
 def notes_on_labels(names: Sequence[str]) -> list[str]:

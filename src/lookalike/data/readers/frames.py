@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from lookalike.data.readers.formulas import unescape_formula
+from lookalike.data.readers.json_document import rows_of_document
 from lookalike.errors import DataError
 from lookalike.utils.parquet import polars_errors
 
@@ -81,7 +82,13 @@ def read_frame(path: Path, *, head: bool = False) -> Frame:
         if suffix == ".parquet":
             frame = _read_parquet(path, head)
         elif suffix in (".jsonl", ".ndjson"):
-            frame = _read_json_lines(path, _text(_content(path, head), head))
+            frame = _frame_of_objects(path, list(_objects(_text(_content(path, head), head))))
+        elif suffix == ".json":
+            text = _text(path.read_bytes(), head=False)
+            rows = rows_of_document(text)
+            frame = _frame_of_objects(
+                path, list(_objects(text) if rows is None else enumerate(rows, start=1))
+            )
         else:
             frame = _read_csv(
                 path, _text(_content(path, head), head), "\t" if suffix == ".tsv" else None, head
@@ -141,7 +148,9 @@ def _read_csv(path: Path, text: str, delimiter: str | None, head: bool) -> Frame
     opening = text.lstrip()[:1]
     if opening in "<[{" and opening:
         raise ValueError(
-            "it holds HTML or XML" if opening == "<" else "it holds JSON; save one object per line, as .jsonl"
+            "it holds HTML or XML"
+            if opening == "<"
+            else "it holds JSON; call it .json, or .jsonl if it has an object per line"
         )
     lines = csv.reader(
         io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=False
@@ -188,8 +197,7 @@ def _refuse_twice(header: Sequence[str]) -> None:
         raise ValueError(f"the column '{twice}' appears twice in the header")
 
 
-def _read_json_lines(path: Path, text: str) -> Frame:
-    objects = list(_objects(text))
+def _frame_of_objects(path: Path, objects: Sequence[tuple[int, dict[str, Any]]]) -> Frame:
     names = list(dict.fromkeys(name for _, entry in objects for name in entry))
     _refuse_many(names)
     columns: dict[str, Column] = {}
@@ -205,7 +213,7 @@ def _read_json_lines(path: Path, text: str) -> Frame:
 
 def _objects(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     if text.lstrip()[:1] == "[":
-        raise ValueError("it holds one JSON array; save one object per line")
+        raise ValueError("it holds one JSON array; call it .json, or save one object per line")
     for row, line in enumerate(text.splitlines() if "\n" not in text else text.split("\n"), start=1):
         if not line.strip():
             continue
