@@ -77,6 +77,11 @@ def test_images_right_in_a_part_are_in_no_class(tmp_path):
 
 
 def test_negative_numbers_are_classes_in_no_reader(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "path,label\nx,-1.0\ny,2.0\n"
+    )  # as pandas writes it where a label is missing
+    with pytest.raises(DataError, match=r"row 1 \(x\) has label -1\.0; .* --ignore-label=-1\.0"):
+        read(tmp_path / "t.csv")
     root = grow(tmp_path / "d", *(f"{c}/{i}.png" for c in ("-1", "2", "3") for i in range(2)))
     with pytest.raises(DataError, match=r"the folder -1/ has label -1; .* --ignore-label=-1"):
         read(root)
@@ -289,6 +294,11 @@ class TestTables:
         root = grow(tmp_path / "d", "e\u0301/1.png", "b/1.png")
         assert len(read(self.table(root, [("\u00e9/1.png", "x"), ("b/1.png", "y")]))) == 2
 
+    def test_a_file_of_another_suffix_is_pointed_out(self, tmp_path):
+        root = grow(tmp_path / "d", "a/1.png", "b/2.png")
+        with pytest.raises(DataError, match=r"missing .* first a/1\.jpg; it could be a/1\.png; correct"):
+            read(self.table(root, [("a/1.jpg", "x"), ("b/2.jpg", "y")]))
+
     def test_several_files_that_fit_are_not_guessed(self, tmp_path):
         root = grow(tmp_path / "d", "a/1.png", "b/1.png")
         with pytest.raises(DataError, match=r"1 of 1 images are missing .* it could be a/1.png or b/1.png"):
@@ -482,6 +492,8 @@ def test_labels_alike():
     ]
     assert label_key("00") == label_key("0")
     assert label_key("e\u0301") == label_key("\u00e9")
+    assert label_key("\u200bcat\ufeff") == label_key("cat")
+    assert label_key("-1") != label_key("1")
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

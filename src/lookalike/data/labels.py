@@ -11,6 +11,9 @@ import numpy as np
 from lookalike.data.dataset import LabeledImages, number_labels
 from lookalike.errors import DataError
 
+_NO_WIDTH = re.compile(r"[\u200b-\u200d\u2060\ufeff]")
+_NEGATIVE = re.compile(r"-\d+(\.0*)?")
+
 
 def is_unlabeled(table: LabeledImages) -> bool:
     """Whether the images were read without labels: all are then of one class, `.`."""
@@ -19,7 +22,8 @@ def is_unlabeled(table: LabeledImages) -> bool:
 
 def label_key(name: str) -> str:
     """What names that may mean the same class have in common."""
-    folded = " ".join(re.split(r"[\s_\-]+", unicodedata.normalize("NFKC", name).casefold().strip()))
+    seen = _NO_WIDTH.sub("", unicodedata.normalize("NFKC", name).casefold()).strip()
+    folded = " ".join(re.split(r"[\s_\-]+", seen))
     number = re.fullmatch(r"0*(\d+)(\.0*)?", folded)
     return number[1] if number else folded
 
@@ -42,7 +46,7 @@ def refuse_negative(where: str, label: str) -> None:
     Raises:
         DataError: naming `where` and the remedy.
     """
-    if label.startswith("-") and label[1:].isdigit():
+    if _NEGATIVE.fullmatch(label):
         raise DataError(
             f"{where} has label {label}; negative labels are not classes: leave them out with "
             f"--ignore-label={label}, or give the class a name"

@@ -35,6 +35,18 @@ MAX_COLUMNS = 10_000
 HEAD = 1 << 20
 """Bytes of a text file that suffice for the names of its columns."""
 
+AGAIN = "{} ({})"
+"""The name of a column that is called like an earlier one."""
+OTHER_CONTENT = (
+    (b"PK\x03\x04", "a spreadsheet or zip archive; export it as CSV"),
+    (b"\xd0\xcf\x11\xe0", "a spreadsheet; export it as CSV"),
+    (b"\x1f\x8b", "compressed by gzip; unpack it"),
+    (b"PAR1", "Parquet; call it .parquet"),
+    (b"SQLite format 3", "a database; export the table as CSV"),
+    (b"{\\rtf", "a text document; export it as CSV"),
+)
+"""First bytes of files that are no text, and what they are."""
+
 Column = list[str | None]
 
 
@@ -58,9 +70,18 @@ class Frame:
         return len(self.rows)
 
     def find(self, *names: str) -> str | None:
-        """The first of `names` that is a column; the case of headers does not count."""
-        known = {name.casefold(): name for name in reversed(self.columns)}
-        return next((known[name] for name in names if name in known), None)
+        """The first of `names` that is a column; the case of headers does not count.
+
+        Raises:
+            DataError: two columns are called so.
+        """
+        for name in names:
+            fitting = [column for column in self.columns if column.casefold() == name]
+            if len(fitting) > 1 or (fitting and AGAIN.format(fitting[0], 2) in self.columns):
+                raise DataError(f"{self.file}: the column '{name}' appears twice in the header; remove one")
+            if fitting:
+                return fitting[0]
+        return None
 
 
 def is_table(path: Path) -> bool:
@@ -130,8 +151,9 @@ def _refuse_many(names: Sequence[str]) -> None:
 
 def _text(data: bytes, head: bool) -> str:
     """Decoded by the byte order mark, else as UTF-8; other bytes are kept as surrogates, as in file names."""
-    if data.startswith(b"PK\x03\x04"):
-        raise ValueError("it is a spreadsheet or zip archive, whatever its suffix says; export it as CSV")
+    for start, what in OTHER_CONTENT:
+        if data.startswith(start):
+            raise ValueError(f"whatever its suffix says, it is {what}")
     for mark, encoding in ENCODINGS:
         if data.startswith(mark):
             return data.decode(encoding, "ignore" if head else "strict")
@@ -159,11 +181,12 @@ def _read_csv(path: Path, text: str, delimiter: str | None, head: bool) -> Frame
     if not any(header):
         raise ValueError("it is empty")
     _refuse_many(header)
-    _refuse_twice(header)
+    header = _tell_apart(header)
     columns: dict[str, Column] = {name: [] for name in header if name}
     if head:
         return Frame(path, columns, [])
-    rows, last = [], ""
+    rows: list[int] = []
+    last = header[-1]
     for row, values in enumerate(lines, start=1):
         if not any(value.strip() for value in values):
             continue
@@ -179,7 +202,8 @@ def _read_csv(path: Path, text: str, delimiter: str | None, head: bool) -> Frame
                 columns[name].append((unescape_formula(values[at]) or None) if at < len(values) else None)
         last = values[-1]
     if "\n" in last and not text.rstrip().endswith('"'):
-        raise ValueError(f"a quotation mark in row {rows[-1]} is not closed")
+        where = f"row {rows[-1]}" if rows else "the header"
+        raise ValueError(f"a quotation mark in {where} is not closed")
     return Frame(path, columns, rows)
 
 
@@ -190,11 +214,14 @@ def _delimiter(text: str) -> str:
     return max(DELIMITERS, key=lambda sign: (len(next(csv.reader([first], delimiter=sign), [])), sign == ","))
 
 
-def _refuse_twice(header: Sequence[str]) -> None:
-    named = [name for name in header if name]
-    twice = next((name for name, times in Counter(named).items() if times > 1), None)
-    if twice is not None:
-        raise ValueError(f"the column '{twice}' appears twice in the header")
+def _tell_apart(header: Sequence[str]) -> list[str]:
+    """The header with a number after each name that stands in it before."""
+    times: Counter[str] = Counter()
+    names = []
+    for name in header:
+        times[name] += 1
+        names.append(AGAIN.format(name, times[name]) if name and times[name] > 1 else name)
+    return names
 
 
 def _frame_of_objects(path: Path, objects: Sequence[tuple[int, dict[str, Any]]]) -> Frame:

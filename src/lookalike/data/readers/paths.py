@@ -49,8 +49,9 @@ def find_files(name: str, root: Path, entries: Sequence[str]) -> tuple[list[str]
     found = {path: _fitting(path, by_key) for path in missing}
     bad = [path for path in paths if path in missing and len(found[path]) != 1]
     if bad:
-        first, fits = bad[0], sorted(found[bad[0]])
-        hint = f"; it could be {fits[0]} or {fits[1]}" if fits else ""
+        first = bad[0]
+        fits = sorted(found[first] or _fitting(first.rpartition(".")[0], by_key))  # as if it had no suffix
+        hint = f"; it could be {' or '.join(fits[:2])}" if fits else ""
         given = entries[paths.index(first)]
         kind = "; images at web addresses are not fetched, download them" if "://" in given else ""
         kind = kind or ("; write / instead of the backslash" if "\\" in first else "")

@@ -73,14 +73,15 @@ def _notes_on_other_tables(place: Path, folder: Path) -> list[str]:
         name = file.relative_to(folder)
         try:
             frame = read_frame(file, head=True)
+            described, columns = describes_images(frame), find_columns(frame)
         except DataError as error:
             notes.append(f"the table {name} was not read: {error}")
             continue
-        if describes_images(frame):
+        if described:
             notes.append(
                 f"the table {name} was not read, since it lies in a folder; name it to read it: {file}"
             )
-        elif all(columns := find_columns(frame)):
+        elif all(columns):
             notes.append(
                 f"the table {name} was not read, since its columns are called {' and '.join(map(str, columns))}; name "
                 f"it to read it: {file}"
