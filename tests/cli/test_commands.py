@@ -244,6 +244,18 @@ def test_an_empty_argument_is_refused_by_every_command(lookalike, command, words
     assert done.err.count("\n") == 1
 
 
+def test_a_current_folder_that_has_been_removed_is_named(lookalike, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    for command in (["train", "glyphs"], ["list", "losses"], ["search", "x", "y.png"]):
+        done = lookalike(*command)
+        assert (done.code, done.err) == (
+            1,
+            "error: the current folder has been removed; change to another\n",
+        )
+
+
 def test_a_broken_image_is_named(lookalike, desk, tmp_path, caplog):
     shutil.copytree(desk / "photos", tmp_path / "photos")
     (tmp_path / "photos" / "3" / "2.png").write_bytes(b"\x89PNG\r\n\x1a\n and then nothing")

@@ -92,16 +92,21 @@ def test_names_that_are_not_utf8_are_written_and_read_back(tmp_path, suffix):
     [
         ("a.csv", b"", "it is empty"),
         ("b.csv", b"path,label\nx,1\ny,1,2,3\n", "row 2 has 4 values, the header 'path,label' has 2"),
-        ("c.csv", b"path,path\nx,1\n", "the column 'path' appears twice"),
-        ("d.csv", b"PK\x03\x04more", "a spreadsheet or zip archive"),
+        ("d.csv", b"PK\x03\x04more", "it is a spreadsheet or zip archive"),
+        ("d.csv", b"\xd0\xcf\x11\xe0\xa1\xb1", "it is a spreadsheet"),
+        ("d.csv", b"\x1f\x8b\x08\0", "it is compressed by gzip"),
+        ("d.tsv", b"PAR1", "it is Parquet; call it .parquet"),
+        ("d.csv", b"SQLite format 3\0", "it is a database"),
+        ("d.csv", b"{\\rtf1 x}", "it is a text document"),
         ("e.csv", "path,label\nx,1\n".encode("utf-16-le"), "NUL bytes"),
         ("f.jsonl", b'{"path": "x"}\n{"path": \n', "row 2 is not JSON"),
-        ("g.jsonl", b'["path"]\n', "holds one JSON array; save one object per line"),
+        ("g.jsonl", b'["path"]\n', "holds one JSON array; call it .json"),
         ("h.parquet", b"nothing", "cannot be read as a table"),
         ("i.csv", b"# by a tool\npath,label\nx,1\n", "the header '# by a tool' has 1; remove what stands"),
         ("j.csv", b" <html>Sign in</html>", "it holds HTML"),
-        ("k.csv", b'[{"path": "x"}]', r"it holds JSON; .* as \.jsonl"),
+        ("k.csv", b'[{"path": "x"}]', r"it holds JSON; call it \.json, or \.jsonl"),
         ("l.csv", b'path,label\nx,"1\ny,2\nz,3\n', "a quotation mark in row 1 is not closed"),
+        ("l.csv", b'"path,label\ny,2\nz,3\n', "a quotation mark in the header is not closed"),
         ("m.csv", b"path,label\nx," + b"1" * 140_000, "a value has more than 131,072 characters"),
         ("n.csv", b"path,label" + b",c" * 10_000 + b"\nx,1\n", "it has 10,002 columns"),
         ("o.jsonl", json.dumps({f"c{i}": 1 for i in range(10_001)}).encode(), "it has 10,001 columns"),
@@ -112,6 +117,23 @@ def test_what_is_no_table_says_why(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
         read_frame(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "header", ["path,label,label", "path,label,Label", "PATH,path,label", "label,path,label"]
+)
+def test_a_column_that_counts_stands_in_the_header_once(tmp_path, header):
+    (tmp_path / "x.csv").write_text(f"{header}\n1,2,3\n")
+    frame = read_frame(tmp_path / "x.csv")
+    with pytest.raises(DataError, match=r"the column '(path|label)' appears twice in the header"):
+        [frame.find(name) for name in ("path", "label")]
+
+
+def test_other_columns_may_have_one_name(tmp_path):
+    (tmp_path / "x.csv").write_text("path,note,label,note,,note\n1,2,3,4,5,6\n")
+    frame = read_frame(tmp_path / "x.csv")
+    assert list(frame.columns) == ["path", "note", "label", "note (2)", "note (3)"]
+    assert [frame.columns[frame.find(name)] for name in ("path", "label")] == [["1"], ["3"]]
 
 
 def test_late_keys_of_json_lines_count(tmp_path):

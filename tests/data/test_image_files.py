@@ -45,6 +45,10 @@ def test_broken_files_are_refused_by_name_by_every_function(tmp_path, name):
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "git lfs pull"),
         (b"<!DOCTYPE html><title>404</title>", "a web page"),
         (b"%PDF-1.7", "a PDF document"),
+        (b"%!PS-Adobe-3.0", "a PostScript drawing"),
+        (b"<svg xmlns='x'/>", "a drawing .SVG."),
+        (b"\xff\x0a\x00", "JPEG XL, which is not read"),
+        (b"\x00\x00\x00\x18ftypmp42", "a video, not an image; save its frames"),
         (b"hello", "not an image .it starts with"),
         (b"", "the file is empty"),
     ],
@@ -52,6 +56,29 @@ def test_broken_files_are_refused_by_name_by_every_function(tmp_path, name):
 def test_what_stands_in_the_place_of_an_image_is_named_with_the_remedy(content, message, tmp_path):
     (tmp_path / "x.jpg").write_bytes(content)
     with pytest.raises(ImageError, match=rf"x\.jpg: .*{message}"):
+        open_image(tmp_path / "x.jpg")
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+@pytest.mark.parametrize("cut", range(12))
+def test_a_jpeg_may_lack_its_end_marker_but_no_pixel(tmp_path, mode, cut):
+    file = tmp_path / "x.jpg"
+    noise = np.random.default_rng(0).normal(128, 80, size=(40, 48)).clip(0, 255).astype(np.uint8)
+    Image.fromarray(noise).convert(mode).save(file, quality=95)
+    whole, data = np.asarray(open_image(file)), file.read_bytes()
+    file.write_bytes(data[: len(data) - cut])
+    if cut <= 2:
+        np.testing.assert_array_equal(open_image(file), whole)
+    else:
+        with pytest.raises(ImageError, match="truncated"):
+            open_image(file)
+
+
+def test_a_progressive_jpeg_must_be_whole(tmp_path):
+    Image.linear_gradient("L").save(tmp_path / "x.jpg", progressive=True)
+    data = (tmp_path / "x.jpg").read_bytes()
+    (tmp_path / "x.jpg").write_bytes(data[:-2])
+    with pytest.raises(ImageError, match="truncated"):
         open_image(tmp_path / "x.jpg")
 
 

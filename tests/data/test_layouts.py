@@ -69,6 +69,33 @@ def test_parts_inside_class_folders(tmp_path):
     assert (table.class_names, table.splits()) == (("cat", "owl"), ("train", "test"))
 
 
+def test_images_right_in_a_part_are_in_no_class(tmp_path):
+    root = grow(tmp_path / "d", *(f"x/train/{c}/{i}.png" for c in "abc" for i in range(2)), "x/test/1.png")
+    with pytest.raises(DataError, match=r"1 images lie outside class folders, first x/test/1\.png"):
+        read(root)
+    assert len(read(root, labeled=False)) == 7
+
+
+def test_negative_numbers_are_classes_in_no_reader(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "path,label\nx,-1.0\ny,2.0\n"
+    )  # as pandas writes it where a label is missing
+    with pytest.raises(DataError, match=r"row 1 \(x\) has label -1\.0; .* --ignore-label=-1\.0"):
+        read(tmp_path / "t.csv")
+    root = grow(tmp_path / "d", *(f"{c}/{i}.png" for c in ("-1", "2", "3") for i in range(2)))
+    with pytest.raises(DataError, match=r"the folder -1/ has label -1; .* --ignore-label=-1"):
+        read(root)
+    assert read(root, ignore_labels=["-1"]).class_names == ("2", "3")
+    assert len(read(root, labeled=False)) == 6
+
+
+def test_archives_that_are_not_unpacked_are_named(tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "owl.zip").write_bytes(b"PK")
+    with pytest.raises(DataError, match=r"holds no images .*; unpack owl\.zip and the like first"):
+        read(tmp_path / "d")
+
+
 def test_query_and_gallery_are_roles_of_the_test_part(tmp_path):
     root = grow(
         tmp_path / "d",
@@ -267,6 +294,11 @@ class TestTables:
         root = grow(tmp_path / "d", "e\u0301/1.png", "b/1.png")
         assert len(read(self.table(root, [("\u00e9/1.png", "x"), ("b/1.png", "y")]))) == 2
 
+    def test_a_file_of_another_suffix_is_pointed_out(self, tmp_path):
+        root = grow(tmp_path / "d", "a/1.png", "b/2.png")
+        with pytest.raises(DataError, match=r"missing .* first a/1\.jpg; it could be a/1\.png; correct"):
+            read(self.table(root, [("a/1.jpg", "x"), ("b/2.jpg", "y")]))
+
     def test_several_files_that_fit_are_not_guessed(self, tmp_path):
         root = grow(tmp_path / "d", "a/1.png", "b/1.png")
         with pytest.raises(DataError, match=r"1 of 1 images are missing .* it could be a/1.png or b/1.png"):
@@ -315,7 +347,7 @@ class TestTables:
             (
                 "list.csv",
                 "image,class\n0.png,a\n1.png,b\n",
-                r"list\.csv was not read: it has the columns image, class",
+                r"list\.csv was not read, since its columns are called image and class; name it",
             ),
             ("meta/list.csv", "path,label\n0.png,a\n1.png,b\n", r"name it to read it: .*meta/list\.csv"),
             ("list.csv", "path,path\n0.png,a\n", r"was not read: .*'path' appears twice"),
@@ -345,11 +377,6 @@ class TestTables:
         table = read(root / "t.csv")
         assert table.boxes.tolist() == [[0, 0, 5, 5], [0, 0, 4, 4]]
         assert said(table, "read as names of classes: 'NaN'; if they mean that there is no label")
-
-    def test_json_that_is_no_table_by_line_has_a_remedy(self, tmp_path):
-        (tmp_path / "t.json").write_text("[]", encoding="utf-8")
-        with pytest.raises(DataError, match=r"one object per line, as \.jsonl"):
-            read(tmp_path / "t.json")
 
     def test_several_boxes_of_an_image_are_images_of_their_own(self, tmp_path):
         Image.fromarray(np.arange(32 * 32 * 3, dtype=np.uint32).astype(np.uint8).reshape(32, 32, 3)).save(
@@ -465,6 +492,8 @@ def test_labels_alike():
     ]
     assert label_key("00") == label_key("0")
     assert label_key("e\u0301") == label_key("\u00e9")
+    assert label_key("\u200bcat\ufeff") == label_key("cat")
+    assert label_key("-1") != label_key("1")
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

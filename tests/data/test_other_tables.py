@@ -71,6 +71,9 @@ def test_boxes_and_roles_leave_and_come_back(photos, tmp_path):
         ("image_name", "label_name"),  # CVAT's exports as a table
         ("image", "label"),
         ("filename", "class"),
+        ("ImageID", "LabelName"),  # Open Images
+        ("image", "choice"),  # Label Studio
+        ("image_id", "target"),  # competitions
     ],
 )
 def test_columns_of_other_tools(photos, tmp_path, columns):
@@ -81,6 +84,34 @@ def test_columns_of_other_tools(photos, tmp_path, columns):
     assert [table.class_names[label] for label in table.labels] == labels
     assert any(f"the column {columns[0]} is read as path" in note for note in table.notes)
     assert any("not used: tags" in note for note in table.notes)
+
+
+def test_a_table_of_other_columns_in_a_folder_is_named(tmp_path):
+    paths = sorted(photo_folders(tmp_path / "photos", classes=3, each=2).glob("*/*.png"))
+    flat = tmp_path / "flat"
+    (flat / "train").mkdir(parents=True)
+    rows = []
+    for at, path in enumerate(paths):
+        path.rename(flat / "train" / f"{at}.png")
+        rows.append(f"{at},{path.parent.name}")
+    for name in ("sample_submission", "train"):
+        (flat / f"{name}.csv").write_text("\n".join(["image_id,label", *rows]))
+    with pytest.raises(
+        DataError, match=r"outside class folders.*the table train\.csv was not read, .* name it"
+    ):
+        read(flat)
+    assert read(flat / "train.csv").num_classes == len({path.parent.name for path in paths})
+
+
+@pytest.mark.parametrize("place", ["meta", "annotations", "other"])
+def test_paths_may_start_at_the_folder_above_the_table(tmp_path, place):
+    photos = photo_folders(tmp_path / "photos", classes=3, each=2)
+    (photos / place).mkdir()
+    paths = [file.relative_to(photos).as_posix() for file in sorted(photos.glob("*/*.png"))]
+    pl.DataFrame({"path": paths, "label": paths}).write_csv(photos / place / "t.csv")
+    table = read(photos / place / "t.csv")
+    assert table.paths == tuple(f"../{path}" for path in paths)
+    assert len(table.notes) == 1
 
 
 @pytest.mark.parametrize("start", ["file://{}/", "file://localhost{}/"])

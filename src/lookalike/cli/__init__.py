@@ -102,6 +102,10 @@ def run(arguments: list[str] | None = None) -> int:
 
 def _run(arguments: list[str] | None) -> int:
     try:
+        os.getcwd()
+    except FileNotFoundError:
+        return _failed("the current folder has been removed; change to another")
+    try:
         words = sys.argv[1:] if arguments is None else arguments
         empty = _empty_argument(words)
         if empty:

@@ -37,7 +37,7 @@ class DataReport:
     """What `check_data` found.
 
     Attributes:
-        name, images, classes: of the data set.
+        name, images, classes: of the data set; no classes without labels.
         splits: images in each split that the data names.
         class_sizes: smallest, median and largest number of images per class.
         formats, modes: files of each format and color mode.
@@ -80,9 +80,8 @@ class DataReport:
         low, median, high = self.class_sizes
         splits = ", ".join(f"{name} {count:,}" for name, count in self.splits.items())
         formats = ", ".join(f"{name} {count:,}" for name, count in self.formats.items())
-        result = [
-            f"{self.images:,} images, {self.classes:,} classes ({low:,} to {high:,}, median {median:g} images each)"
-        ]
+        classes = f"{self.classes:,} classes ({low:,} to {high:,}, median {median:g} images each)"
+        result = [f"{self.images:,} images, {classes if self.classes else 'no labels'}"]
         result += [f"split: {splits}"] if splits else []
         result += [f"formats: {formats}"] if formats else []
         result += [f"note: {note}" for note in self.notes]

@@ -28,6 +28,11 @@ OTHERS = (
     (b"<!doctype", "a web page, as a failed download leaves; fetch the image again"),
     (b"<html", "a web page, as a failed download leaves; fetch the image again"),
     (b"%PDF", "a PDF document, not an image; save its pages as images"),
+    (b"%!PS", "a PostScript drawing, not an image; save it as PNG"),
+    (b"<svg", "a drawing (SVG), not an image; save it as PNG"),
+    (b"\xff\x0a", "JPEG XL, which is not read; save it as JPEG or PNG"),
+    (b"\x00\x00\x00\x0cJXL ", "JPEG XL, which is not read; save it as JPEG or PNG"),
+    (b"II\xbc\x01", "JPEG XR, which is not read; save it as JPEG or PNG"),
 )
 """First bytes of files that often stand where an image should be, and what to do."""
 HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
@@ -68,5 +73,7 @@ def why_unknown(head: bytes) -> str:
             "a damaged image, its header cannot be read, or of a kind that is not decoded, such as JPEG of 12 bits; "
             "replace or remove the file"
         )
+    if head[4:8] == b"ftyp":
+        return "a video, not an image; save its frames as images"
     other = next((why for start, why in OTHERS if head.startswith(start)), None)
     return other or f"not an image (it starts with {head[:8]!r}); replace or remove the file"

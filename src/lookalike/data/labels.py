@@ -9,11 +9,21 @@ from dataclasses import replace
 import numpy as np
 
 from lookalike.data.dataset import LabeledImages, number_labels
+from lookalike.errors import DataError
+
+_NO_WIDTH = re.compile(r"[\u200b-\u200d\u2060\ufeff]")
+_NEGATIVE = re.compile(r"-\d+(\.0*)?")
+
+
+def is_unlabeled(table: LabeledImages) -> bool:
+    """Whether the images were read without labels: all are then of one class, `.`."""
+    return table.class_names == (".",)
 
 
 def label_key(name: str) -> str:
     """What names that may mean the same class have in common."""
-    folded = " ".join(re.split(r"[\s_\-]+", unicodedata.normalize("NFKC", name).casefold().strip()))
+    seen = _NO_WIDTH.sub("", unicodedata.normalize("NFKC", name).casefold()).strip()
+    folded = " ".join(re.split(r"[\s_\-]+", seen))
     number = re.fullmatch(r"0*(\d+)(\.0*)?", folded)
     return number[1] if number else folded
 
@@ -28,6 +38,19 @@ def similar_labels(names: Sequence[str]) -> list[list[str]]:
 
 MISSING = frozenset({"nan", "none", "null", "na", "n/a", "<na>"})
 """What programs write for a value that is not there."""
+
+
+def refuse_negative(where: str, label: str) -> None:
+    """Refuses -1 and the like as the name of a class: published data sets mark junk so.
+
+    Raises:
+        DataError: naming `where` and the remedy.
+    """
+    if _NEGATIVE.fullmatch(label):
+        raise DataError(
+            f"{where} has label {label}; negative labels are not classes: leave them out with "
+            f"--ignore-label={label}, or give the class a name"
+        )
 
 
 def notes_on_labels(names: Sequence[str]) -> list[str]:

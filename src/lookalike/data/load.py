@@ -14,6 +14,7 @@ import numpy as np
 
 from lookalike.config.schema import DataSettings
 from lookalike.data.dataset import LabeledImages
+from lookalike.data.labels import is_unlabeled
 from lookalike.data.read import read
 from lookalike.data.screen import describe_skipped, drop_unreadable
 from lookalike.utils.console import one_line
@@ -35,7 +36,7 @@ def describe_table(table: LabeledImages) -> str:
     """What was read, before any image is decoded: images and classes, in all and in each split that the data names."""
     counts = [(name, table.rows(np.asarray(table.split == name)).present()) for name in table.splits()]
     parts = "; ".join(f"{name} {len(part):,} / {part.num_classes:,}" for name, part in counts)
-    classes = "no labels" if table.class_names == (".",) else f"{len(np.unique(table.labels)):,} classes"
+    classes = "no labels" if is_unlabeled(table) else f"{len(np.unique(table.labels)):,} classes"
     return f"{table.name}: images {len(table):,}, {classes}" + (
         f" (images / classes: {parts})" if parts else ""
     )

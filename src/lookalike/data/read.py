@@ -127,7 +127,7 @@ def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
             labeled=options.labeled,
             ignore_labels=options.ignore_labels,
         )
-    if is_table(path):
+    if is_table(path) or path.suffix.lower() == ".json":
         return read_table(
             path, verify=options.verify, labeled=options.labeled, ignore_labels=options.ignore_labels
         )
@@ -141,8 +141,6 @@ def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
         raise DataError(f"{path}: a list of text; save it as CSV with the header path,label")
     if path.suffix.lower() in SPREADSHEETS:
         raise DataError(f"{path}: not a folder, an archive or a table; export the spreadsheet as CSV")
-    if path.suffix.lower() == ".json":
-        raise DataError(f"{path}: JSON tables are read line by line; save one object per line, as .jsonl")
     if is_image(path):
         raise DataError(f"{path}: a single image; expected the folder, table or archive of a data set")
     raise DataError(f"{path}: not a folder, an archive (zip, tar) or a table (csv, tsv, parquet, jsonl)")

@@ -14,7 +14,7 @@ from lookalike.data.data_report import DataReport, Finding
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_facts import ImageFacts, table_facts
 from lookalike.data.image_io import REDUCE_FROM
-from lookalike.data.labels import similar_labels
+from lookalike.data.labels import is_unlabeled, similar_labels
 from lookalike.data.near_duplicates import group_near_duplicates
 from lookalike.utils.progress import Progress
 
@@ -53,7 +53,7 @@ def check_data(
     return DataReport(
         name=table.name,
         images=len(table),
-        classes=len(sizes),
+        classes=0 if is_unlabeled(table) else len(sizes),
         splits={split: int(np.count_nonzero(table.split == split)) for split in table.splits()},
         class_sizes=(int(sizes.min()), float(np.median(sizes)), int(sizes.max())),
         formats=dict(Counter(fact.format for fact in facts if fact.format).most_common()),
@@ -214,7 +214,7 @@ def _check_labels(table: LabeledImages, findings: dict[str, Finding]) -> None:
         "classes have one image: no positive, so as queries they are left out of scores",
         [[table.class_names[c]] for c in np.flatnonzero(counts == 1).tolist()],
     )
-    if table.split is not None:
+    if table.split is not None and not is_unlabeled(table):
         test = np.asarray(table.split == "test")
         shared = np.intersect1d(table.labels[test], table.labels[~test])
         findings["shared_classes"] = Finding(

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lookalike.data.dataset import LabeledImages, number_labels
+from lookalike.data.readers.archives import is_archive
 from lookalike.data.readers.files import list_images
 from lookalike.errors import DataError
 
@@ -68,7 +69,12 @@ def read_class_folders(folder: Path, *, labeled: bool = True) -> LabeledImages:
     paths = listing.paths
     if not paths:
         left_out = f" ({listing.notes[0]})" if listing.notes else ""
-        raise DataError(f"{folder}: holds no images{left_out}; expected {folder}/<class>/<image>.jpg")
+        packed = next((file.name for file in sorted(folder.rglob("*")) if is_archive(file)), None)
+        raise DataError(
+            f"{folder}: holds no images{left_out}; "
+            + (f"unpack {packed} and the like first; " if packed else "")
+            + f"expected {folder}/<class>/<image>.jpg"
+        )
     folders = [path.split("/")[:-1] for path in paths]
     level = _part_level(folders)
     split = role = None
@@ -82,10 +88,10 @@ def read_class_folders(folder: Path, *, labeled: bool = True) -> LabeledImages:
         if any(part.role != "both" for part in parts):
             role = np.array([part.role for part in parts], dtype=np.str_)
     labels_of = ["/".join(names) for names in folders]
-    if labeled and "" in labels_of:
-        first = paths[labels_of.index("")]
+    outside = _outside_classes(folders, level or 0) if labeled else []
+    if outside:
         raise DataError(
-            f"{folder}: {labels_of.count('')} images lie outside class folders, first {first}; move each into "
+            f"{folder}: {len(outside):,} images lie outside class folders, first {paths[outside[0]]}; move each into "
             "a folder named after its class, or give a table with the columns path,label"
         )
     labels, names_of_classes = number_labels([label or "." for label in labels_of])
@@ -106,6 +112,15 @@ def read_class_folders(folder: Path, *, labeled: bool = True) -> LabeledImages:
         name=folder.name or "data",
         notes=tuple(notes),
     )
+
+
+def _outside_classes(folders: list[list[str]], level: int) -> list[int]:
+    """Images in no class folder: at the top, or right in a part (`test/1.jpg`) where others have `train/owl/1.jpg`."""
+    labels = {"/".join(names) for names in folders}
+    above_classes = {"", *(above for label in labels for above in _above(label))}
+    return [
+        row for row, names in enumerate(folders) if len(names) <= level and "/".join(names) in above_classes
+    ]
 
 
 def _notes_on_inner_classes(classes: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from lookalike.data.readers.formulas import unescape_formula
+from lookalike.data.readers.json_document import rows_of_document
 from lookalike.errors import DataError
 from lookalike.utils.parquet import polars_errors
 
@@ -33,6 +34,18 @@ MAX_LINE = 1 << 24
 MAX_COLUMNS = 10_000
 HEAD = 1 << 20
 """Bytes of a text file that suffice for the names of its columns."""
+
+AGAIN = "{} ({})"
+"""The name of a column that is called like an earlier one."""
+OTHER_CONTENT = (
+    (b"PK\x03\x04", "a spreadsheet or zip archive; export it as CSV"),
+    (b"\xd0\xcf\x11\xe0", "a spreadsheet; export it as CSV"),
+    (b"\x1f\x8b", "compressed by gzip; unpack it"),
+    (b"PAR1", "Parquet; call it .parquet"),
+    (b"SQLite format 3", "a database; export the table as CSV"),
+    (b"{\\rtf", "a text document; export it as CSV"),
+)
+"""First bytes of files that are no text, and what they are."""
 
 Column = list[str | None]
 
@@ -57,9 +70,18 @@ class Frame:
         return len(self.rows)
 
     def find(self, *names: str) -> str | None:
-        """The first of `names` that is a column; the case of headers does not count."""
-        known = {name.casefold(): name for name in reversed(self.columns)}
-        return next((known[name] for name in names if name in known), None)
+        """The first of `names` that is a column; the case of headers does not count.
+
+        Raises:
+            DataError: two columns are called so.
+        """
+        for name in names:
+            fitting = [column for column in self.columns if column.casefold() == name]
+            if len(fitting) > 1 or (fitting and AGAIN.format(fitting[0], 2) in self.columns):
+                raise DataError(f"{self.file}: the column '{name}' appears twice in the header; remove one")
+            if fitting:
+                return fitting[0]
+        return None
 
 
 def is_table(path: Path) -> bool:
@@ -81,7 +103,13 @@ def read_frame(path: Path, *, head: bool = False) -> Frame:
         if suffix == ".parquet":
             frame = _read_parquet(path, head)
         elif suffix in (".jsonl", ".ndjson"):
-            frame = _read_json_lines(path, _text(_content(path, head), head))
+            frame = _frame_of_objects(path, list(_objects(_text(_content(path, head), head))))
+        elif suffix == ".json":
+            text = _text(path.read_bytes(), head=False)
+            rows = rows_of_document(text)
+            frame = _frame_of_objects(
+                path, list(_objects(text) if rows is None else enumerate(rows, start=1))
+            )
         else:
             frame = _read_csv(
                 path, _text(_content(path, head), head), "\t" if suffix == ".tsv" else None, head
@@ -123,8 +151,9 @@ def _refuse_many(names: Sequence[str]) -> None:
 
 def _text(data: bytes, head: bool) -> str:
     """Decoded by the byte order mark, else as UTF-8; other bytes are kept as surrogates, as in file names."""
-    if data.startswith(b"PK\x03\x04"):
-        raise ValueError("it is a spreadsheet or zip archive, whatever its suffix says; export it as CSV")
+    for start, what in OTHER_CONTENT:
+        if data.startswith(start):
+            raise ValueError(f"whatever its suffix says, it is {what}")
     for mark, encoding in ENCODINGS:
         if data.startswith(mark):
             return data.decode(encoding, "ignore" if head else "strict")
@@ -141,7 +170,9 @@ def _read_csv(path: Path, text: str, delimiter: str | None, head: bool) -> Frame
     opening = text.lstrip()[:1]
     if opening in "<[{" and opening:
         raise ValueError(
-            "it holds HTML or XML" if opening == "<" else "it holds JSON; save one object per line, as .jsonl"
+            "it holds HTML or XML"
+            if opening == "<"
+            else "it holds JSON; call it .json, or .jsonl if it has an object per line"
         )
     lines = csv.reader(
         io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=False
@@ -150,11 +181,12 @@ def _read_csv(path: Path, text: str, delimiter: str | None, head: bool) -> Frame
     if not any(header):
         raise ValueError("it is empty")
     _refuse_many(header)
-    _refuse_twice(header)
+    header = _tell_apart(header)
     columns: dict[str, Column] = {name: [] for name in header if name}
     if head:
         return Frame(path, columns, [])
-    rows, last = [], ""
+    rows: list[int] = []
+    last = header[-1]
     for row, values in enumerate(lines, start=1):
         if not any(value.strip() for value in values):
             continue
@@ -170,7 +202,8 @@ def _read_csv(path: Path, text: str, delimiter: str | None, head: bool) -> Frame
                 columns[name].append((unescape_formula(values[at]) or None) if at < len(values) else None)
         last = values[-1]
     if "\n" in last and not text.rstrip().endswith('"'):
-        raise ValueError(f"a quotation mark in row {rows[-1]} is not closed")
+        where = f"row {rows[-1]}" if rows else "the header"
+        raise ValueError(f"a quotation mark in {where} is not closed")
     return Frame(path, columns, rows)
 
 
@@ -181,15 +214,17 @@ def _delimiter(text: str) -> str:
     return max(DELIMITERS, key=lambda sign: (len(next(csv.reader([first], delimiter=sign), [])), sign == ","))
 
 
-def _refuse_twice(header: Sequence[str]) -> None:
-    named = [name for name in header if name]
-    twice = next((name for name, times in Counter(named).items() if times > 1), None)
-    if twice is not None:
-        raise ValueError(f"the column '{twice}' appears twice in the header")
+def _tell_apart(header: Sequence[str]) -> list[str]:
+    """The header with a number after each name that stands in it before."""
+    times: Counter[str] = Counter()
+    names = []
+    for name in header:
+        times[name] += 1
+        names.append(AGAIN.format(name, times[name]) if name and times[name] > 1 else name)
+    return names
 
 
-def _read_json_lines(path: Path, text: str) -> Frame:
-    objects = list(_objects(text))
+def _frame_of_objects(path: Path, objects: Sequence[tuple[int, dict[str, Any]]]) -> Frame:
     names = list(dict.fromkeys(name for _, entry in objects for name in entry))
     _refuse_many(names)
     columns: dict[str, Column] = {}
@@ -205,7 +240,7 @@ def _read_json_lines(path: Path, text: str) -> Frame:
 
 def _objects(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     if text.lstrip()[:1] == "[":
-        raise ValueError("it holds one JSON array; save one object per line")
+        raise ValueError("it holds one JSON array; call it .json, or save one object per line")
     for row, line in enumerate(text.splitlines() if "\n" not in text else text.split("\n"), start=1):
         if not line.strip():
             continue

@@ -12,8 +12,9 @@ from typing import Any
 import polars as pl
 
 from lookalike.data.dataset import LabeledImages
+from lookalike.data.readers.columns import BOX_COLUMNS, FLAG_COLUMNS, is_coarse
 from lookalike.data.readers.folder import part_of
-from lookalike.data.readers.tables import BOX_COLUMNS, FLAG_COLUMNS, is_coarse, read_table
+from lookalike.data.readers.tables import read_table
 from lookalike.data.readers.write_frame import write_frame
 from lookalike.errors import DataError, first_line
 from lookalike.utils.cached_folder import folder_of, make_folder

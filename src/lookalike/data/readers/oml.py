@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from lookalike.data.readers.columns import BOX_COLUMNS
 from lookalike.data.readers.paths import relative_paths
-from lookalike.data.readers.tables import BOX_COLUMNS
 from lookalike.data.readers.write_frame import write_frame
 from lookalike.data.splits import Split
 

@@ -13,6 +13,11 @@ from lookalike.data.readers.files import images_below, missing_files
 from lookalike.data.readers.formulas import is_formula
 from lookalike.errors import DataError
 
+TABLE_FOLDERS = frozenset(
+    {"annotations", "annotation", "anno", "metadata", "meta", "labels", "lists", "splits", "csv"}
+)
+"""Names of folders that hold tables about images in the folders next to them."""
+
 
 def relative_to(root: Path, entry: str) -> str:
     """A table's entry as a path below `root` where it lies there, else as given; always with `/`."""
@@ -26,7 +31,8 @@ def relative_to(root: Path, entry: str) -> str:
 def find_files(name: str, root: Path, entries: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """Paths of the files that `entries` mean, and a note where that took more than reading them.
 
-    An entry that is not there is completed where exactly one image below `root` fits: with `/` for a backslash,
+    An entry that is not there is completed where exactly one image below `root` fits, or below the folder above
+    it where the table lies in a folder for tables or its entries start from there: with `/` for a backslash,
     without surrounding spaces, with a suffix, in other case or other Unicode form, with `%20` decoded, or in
     another folder.
 
@@ -37,12 +43,15 @@ def find_files(name: str, root: Path, entries: Sequence[str]) -> tuple[list[str]
     missing = set(missing_files(root, paths))
     if not missing:
         return paths, ()
-    by_key = _index(images_below(root))
+    start = _search_root(root, paths[0])
+    below = images_below(start)
+    by_key = _index(below if start == root else [f"../{path}" for path in below])
     found = {path: _fitting(path, by_key) for path in missing}
     bad = [path for path in paths if path in missing and len(found[path]) != 1]
     if bad:
-        first, fits = bad[0], sorted(found[bad[0]])
-        hint = f"; it could be {fits[0]} or {fits[1]}" if fits else ""
+        first = bad[0]
+        fits = sorted(found[first] or _fitting(first.rpartition(".")[0], by_key))  # as if it had no suffix
+        hint = f"; it could be {' or '.join(fits[:2])}" if fits else ""
         given = entries[paths.index(first)]
         kind = "; images at web addresses are not fetched, download them" if "://" in given else ""
         kind = kind or ("; write / instead of the backslash" if "\\" in first else "")
@@ -57,6 +66,12 @@ def find_files(name: str, root: Path, entries: Sequence[str]) -> tuple[list[str]
         f"such as {entries[example]} to {result[example]}"
     )
     return result, (note,)
+
+
+def _search_root(root: Path, first: str) -> Path:
+    """The table's folder, or the one above it."""
+    above = root.absolute().parent
+    return above if root.absolute().name.casefold() in TABLE_FOLDERS or (above / first).is_file() else root
 
 
 def _index(files: Sequence[str]) -> dict[str, set[str]]:

@@ -5,13 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.labels import notes_on_labels
+from lookalike.data.labels import notes_on_labels, refuse_negative
+from lookalike.data.readers.columns import describes_images, find_columns
 from lookalike.data.readers.files import images_below, inside_single_folder, is_system_file, subfolders
 from lookalike.data.readers.folder import part_of, read_class_folders
 from lookalike.data.readers.frames import SUFFIXES, is_table, read_frame
+from lookalike.data.readers.json_document import looks_like_coco
 from lookalike.data.readers.merge import merge_parts, path_below
 from lookalike.data.readers.split_files import SPLIT_FILE, with_split_file
-from lookalike.data.readers.tables import describes_images, read_table
+from lookalike.data.readers.tables import read_table
 from lookalike.errors import DataError
 
 FEW = 12
@@ -62,17 +64,27 @@ def _folders(folder: Path) -> list[Path]:
 
 def _notes_on_other_tables(place: Path, folder: Path) -> list[str]:
     """What keeps tables in `place` from being read."""
-    notes = []
-    for file in _table_files(place):
+    notes = [
+        f"the annotations {file.relative_to(folder)} were not read; name the file to read it: {file}"
+        for file in sorted(place.glob("*.json"))[:FEW]
+        if file.is_file() and looks_like_coco(file)
+    ]
+    for file in sorted(_table_files(place), key=lambda file: part_of(file.stem) is None):
         name = file.relative_to(folder)
         try:
             frame = read_frame(file, head=True)
+            described, columns = describes_images(frame), find_columns(frame)
         except DataError as error:
             notes.append(f"the table {name} was not read: {error}")
             continue
-        if describes_images(frame):
+        if described:
             notes.append(
                 f"the table {name} was not read, since it lies in a folder; name it to read it: {file}"
+            )
+        elif all(columns):
+            notes.append(
+                f"the table {name} was not read, since its columns are called {' and '.join(map(str, columns))}; name "
+                f"it to read it: {file}"
             )
         else:
             has = ", ".join([*frame.columns][:6])
@@ -88,6 +100,8 @@ def read_only_folders(folder: Path, options: ReadOptions) -> LabeledImages:
         kept = [i for i, name in enumerate(table.class_names) if name not in ignored]
         note = f"{folder.name}: the classes {', '.join(ignored)} are left out"
         table = replace(table.of_classes(kept), notes=(*table.notes, note))
+    for name in table.class_names if options.labeled else ():
+        refuse_negative(f"{folder}: the folder {name}/", name)
     return with_split_file(replace(table, notes=(*table.notes, *notes_on_labels(table.class_names))))
 
 

@@ -10,30 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from lookalike.data.dataset import CoarseLevel, Ints, LabeledImages, Words, number_labels, with_box
-from lookalike.data.image_formats import image_suffixes
-from lookalike.data.labels import notes_on_labels
+from lookalike.data.labels import notes_on_labels, refuse_negative
+from lookalike.data.readers.columns import (
+    BOX_COLUMNS,
+    FLAG_COLUMNS,
+    choose_columns,
+    is_coarse,
+    notes_on_columns,
+)
 from lookalike.data.readers.folder import Part, part_of
 from lookalike.data.readers.frames import Frame, read_frame
 from lookalike.data.readers.paths import find_files, relative_to
 from lookalike.errors import DataError
-from lookalike.utils.validation import near_miss
 
-PATH_COLUMNS = ("path", "file_name")
-PATH_ALIASES = ("filepath", "image_path", "image_name", "filename", "image")
-LABEL_ALIASES = ("ground_truth.label", "ground_truth", "label_name", "class_name", "class", "category")
-"""What FiftyOne, CVAT and others call the two columns; read where a table is named that lacks `path` or `label`."""
-FLAG_COLUMNS = ("is_query", "is_gallery")
-BOX_COLUMNS = ("x_1", "y_1", "x_2", "y_2")
-OWN_COLUMNS = (*PATH_COLUMNS, "label", "split", *FLAG_COLUMNS, *BOX_COLUMNS)
 YES = frozenset({"true", "1", "yes"})
-NAMED = 12
-"""So many columns are named in a note."""
 NO = frozenset({"false", "0", "no", ""})
-
-
-def describes_images(frame: Frame) -> bool:
-    """Whether a table has the columns path and label."""
-    return frame.find(*PATH_COLUMNS) is not None and frame.find("label") is not None
 
 
 def read_table(
@@ -57,10 +48,10 @@ def read_table(
         DataError: naming the table, the row and the remedy.
     """
     frame = read_frame(path)
-    path_column, label_column = _columns(frame, labeled)
     if not len(frame):
-        raise DataError(f"{path}: the table has no rows; expected one row per image")
-    notes = _notes_on_columns(frame, path_column, label_column)
+        raise DataError(f"{path}: the table has no rows; expected one row per image, with path and label")
+    path_column, label_column = choose_columns(frame, labeled)
+    notes = notes_on_columns(frame, path_column, label_column)
     if label_column is None and any(name.casefold() == "label" for name in frame.nested):
         notes.append(
             f"{path.name}: the images have no labels: the column 'label' holds lists, objects or bytes"
@@ -107,55 +98,6 @@ def read_table(
     )
 
 
-def is_coarse(column: str) -> bool:
-    """Whether a column of this name groups the classes."""
-    return column in ("super_class", "coarse") or column.startswith("coarse_")
-
-
-def _columns(frame: Frame, labeled: bool) -> tuple[str, str | None]:
-    path_column, label_column = frame.find(*PATH_COLUMNS, *PATH_ALIASES), frame.find("label", *LABEL_ALIASES)
-    if path_column is None or (labeled and label_column is None):
-        lacking = "path" if path_column is None else "label"
-        for name in frame.nested:
-            if name.casefold() in (lacking, "file_name"):
-                raise DataError(
-                    f"{frame.file}: the column '{name}' holds lists, objects or bytes; expected text"
-                )
-        single = len(frame.columns) == 1 and not frame.nested
-        hint = _hint_on_header(frame) or (
-            "; separate columns with , ; | or tabs" if single else near_miss(lacking, frame.columns)
-        )
-        raise DataError(
-            f"{frame.file}: no column '{lacking}'{hint} (it has: {', '.join(frame.columns)}); expected path,label"
-        )
-    return path_column, label_column
-
-
-def _hint_on_header(frame: Frame) -> str:
-    """What is wrong with the first row, where that can be seen: it is no header, or the header stands further below."""
-    if any(os.path.splitext(name)[1].lower() in image_suffixes() for name in frame.columns):
-        return "; its first row is an image, not a header: put the line path,label above it"
-    for at, row in enumerate(frame.rows[:NAMED]):
-        if any((column[at] or "").strip().casefold() in PATH_COLUMNS for column in frame.columns.values()):
-            return f"; row {row} looks like the header: remove what stands above it"
-    return ""
-
-
-def _notes_on_columns(frame: Frame, path: str, label: str | None) -> list[str]:
-    used = {name for name in frame.columns if name.casefold() in OWN_COLUMNS or is_coarse(name)}
-    read_as = {path: "path", label: "label"}
-    unused = [name for name in (*frame.columns, *frame.nested) if name not in (*used, *read_as)]
-    notes = [
-        f"{frame.file.name}: the column {name} is read as {meaning}"
-        for name, meaning in read_as.items()
-        if name is not None and name not in used
-    ]
-    if unused:
-        more = f" and {len(unused) - NAMED:,} more" if len(unused) > NAMED else ""
-        notes.append(f"{frame.file.name}: columns that are not used: {', '.join(unused[:NAMED])}{more}")
-    return notes
-
-
 def _keep(frame: Frame, kept: Sequence[bool]) -> Frame:
     columns = {name: list(compress(column, kept)) for name, column in frame.columns.items()}
     return Frame(frame.file, columns, list(compress(frame.rows, kept)), frame.nested)
@@ -172,11 +114,7 @@ def _filled(frame: Frame, column: str, *, strip: bool = True) -> list[str]:
 
 def _check_labels(frame: Frame, entries: Sequence[str], labels: Sequence[str]) -> None:
     for row, entry, label in zip(frame.rows, entries, labels, strict=True):
-        if label.startswith("-") and label[1:].isdigit():
-            raise DataError(
-                f"{frame.file}: row {row} ({entry}) has label {label}; negative labels are not classes: "
-                f"leave them out with --ignore-label={label}, or give the class a name"
-            )
+        refuse_negative(f"{frame.file}: row {row} ({entry})", label)
         if not _is_utf8(label) and _is_utf8(entry):
             raise DataError(
                 f"{frame.file}: row {row} ({entry}) has a label that is not UTF-8; save the table as UTF-8 "

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lookalike.data.dataset import LabeledImages
+from lookalike.data.readers.columns import BOX_COLUMNS, is_coarse
 from lookalike.data.readers.paths import relative_paths
-from lookalike.data.readers.tables import BOX_COLUMNS, is_coarse
 from lookalike.data.readers.write_frame import write_frame
 
 

@@ -1,0 +1,102 @@
+"""Finds the columns of a table that mean something, and says what the others are."""
+
+import os
+
+from lookalike.data.image_formats import image_suffixes
+from lookalike.data.readers.frames import Frame
+from lookalike.errors import DataError
+from lookalike.utils.validation import near_miss
+
+PATH_COLUMNS = ("path", "file_name")
+PATH_ALIASES = (
+    *(
+        "filepath",
+        "file_path",
+        "image_path",
+        "img_path",
+        "image_name",
+        "filename",
+        "image_file",
+        "file",
+        "image",
+        "img",
+    ),
+    *("image_id", "imageid"),
+)
+LABEL_ALIASES = (
+    *("ground_truth.label", "ground_truth", "label_name", "labelname", "class_name", "category_name"),
+    *("class", "category", "choice", "target", "class_id", "label_id", "category_id"),
+)
+"""What FiftyOne, CVAT, Label Studio, Open Images and competitions call the two columns; read where a table is named
+that lacks `path` or `label`."""
+FLAG_COLUMNS = ("is_query", "is_gallery")
+BOX_COLUMNS = ("x_1", "y_1", "x_2", "y_2")
+OWN_COLUMNS = (*PATH_COLUMNS, "label", "split", *FLAG_COLUMNS, *BOX_COLUMNS)
+NAMED = 12
+"""So many columns are named in a note."""
+
+
+def describes_images(frame: Frame) -> bool:
+    """Whether a table has the columns path and label."""
+    return frame.find(*PATH_COLUMNS) is not None and frame.find("label") is not None
+
+
+def is_coarse(column: str) -> bool:
+    """Whether a column of this name groups the classes."""
+    return column in ("super_class", "coarse") or column.startswith("coarse_")
+
+
+def find_columns(frame: Frame) -> tuple[str | None, str | None]:
+    """The columns that are read as path and label where a table is named."""
+    return frame.find(*PATH_COLUMNS, *PATH_ALIASES), frame.find("label", *LABEL_ALIASES)
+
+
+def choose_columns(frame: Frame, labeled: bool) -> tuple[str, str | None]:
+    """The columns of paths and of labels, which may be None without `labeled`.
+
+    Raises:
+        DataError: one is missing.
+    """
+    path_column, label_column = find_columns(frame)
+    if path_column is None or (labeled and label_column is None):
+        lacking = "path" if path_column is None else "label"
+        for name in frame.nested:
+            if name.casefold() in (lacking, "file_name"):
+                raise DataError(
+                    f"{frame.file}: the column '{name}' holds lists, objects or bytes; expected text"
+                )
+        single = len(frame.columns) == 1 and not frame.nested
+        hint = _hint_on_header(frame) or (
+            "; separate columns with , ; | or tabs" if single else near_miss(lacking, frame.columns)
+        )
+        raise DataError(
+            f"{frame.file}: no column '{lacking}'{hint} (it has: {', '.join(frame.columns)}); expected path,label: "
+            f"rename the column of {'image files' if lacking == 'path' else 'class names'}"
+        )
+    return path_column, label_column
+
+
+def _hint_on_header(frame: Frame) -> str:
+    """What is wrong with the first row, where that can be seen: it is no header, or the header stands further below."""
+    if any(os.path.splitext(name)[1].lower() in image_suffixes() for name in frame.columns):
+        return "; its first row is an image, not a header: put the line path,label above it"
+    for at, row in enumerate(frame.rows[:NAMED]):
+        if any((column[at] or "").strip().casefold() in PATH_COLUMNS for column in frame.columns.values()):
+            return f"; row {row} looks like the header: remove what stands above it"
+    return ""
+
+
+def notes_on_columns(frame: Frame, path: str, label: str | None) -> list[str]:
+    """Notes on columns that are read under another name, and on those that are not used."""
+    used = {name for name in frame.columns if name.casefold() in OWN_COLUMNS or is_coarse(name)}
+    read_as = {path: "path", label: "label"}
+    unused = [name for name in (*frame.columns, *frame.nested) if name not in (*used, *read_as)]
+    notes = [
+        f"{frame.file.name}: the column {name} is read as {meaning}"
+        for name, meaning in read_as.items()
+        if name is not None and name not in used
+    ]
+    if unused:
+        more = f" and {len(unused) - NAMED:,} more" if len(unused) > NAMED else ""
+        notes.append(f"{frame.file.name}: columns that are not used: {', '.join(unused[:NAMED])}{more}")
+    return notes
