@@ -117,7 +117,7 @@ class RetrievalResult:
         Raises:
             FileError: the folder does not exist or cannot be written.
         """
-        file = Path(file).with_suffix(".json")
+        file, arrays_file = result_files(file)
         if not file.parent.is_dir():
             raise FileError(
                 f"cannot write {file}: no folder {file.parent}; give a file in a folder that exists"
@@ -129,11 +129,18 @@ class RetrievalResult:
                 np.savez_compressed(stream, **arrays)
 
         try:
-            write_atomically(file.with_suffix(".npz"), write_arrays)
+            write_atomically(arrays_file, write_arrays)
             write_checked(file, self.to_dict(per_class=True))
         except OSError as error:
             raise FileError(f"cannot write {file}: {error}; give a file in a folder that exists") from error
         return file
+
+
+def result_files(path: str | Path) -> tuple[Path, Path]:
+    """FILE.json and FILE.npz of a saved result, of FILE or either of them; other suffixes belong to the name."""
+    path = Path(path)
+    name = path.name.removesuffix(path.suffix) if path.suffix in (".json", ".npz") else path.name
+    return path.with_name(f"{name}.json"), path.with_name(f"{name}.npz")
 
 
 def mean_by_class(values_Q: Floats, labels_Q: Integers) -> tuple[Integers, Floats]:
