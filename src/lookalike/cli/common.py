@@ -12,7 +12,7 @@ from lookalike.utils.io import to_json
 from lookalike.utils.progress import BarProgress, LineProgress, Progress, WarningsOnly
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda or mps.")]
 Runtime = Annotated[
     str,
     typer.Option(
