@@ -118,10 +118,7 @@ class RetrievalResult:
             FileError: the folder does not exist or cannot be written.
         """
         file, arrays_file = result_files(file)
-        if not file.parent.is_dir():
-            raise FileError(
-                f"cannot write {file}: no folder {file.parent}; give a file in a folder that exists"
-            )
+        check_folder(file)
         arrays: dict[str, Any] = {"labels": self.labels, "rows": self.rows, **self.per_query}
 
         def write_arrays(temporary: Path) -> None:
@@ -134,6 +131,17 @@ class RetrievalResult:
         except OSError as error:
             raise FileError(f"cannot write {file}: {error}; give a file in a folder that exists") from error
         return file
+
+
+def check_folder(file: str | Path) -> None:
+    """Refuses a file whose folder does not exist, before anything is computed for it.
+
+    Raises:
+        FileError: with the folder.
+    """
+    folder = Path(file).parent
+    if not folder.is_dir():
+        raise FileError(f"cannot write {file}: no folder {folder}; give a file in a folder that exists")
 
 
 def result_files(path: str | Path) -> tuple[Path, Path]:
