@@ -1,4 +1,4 @@
-"""From images to vectors: the single way, for evaluation, index, search and export alike.
+"""Embeds images: the one function for it, which evaluation, index, search and export call.
 
 `map_images` runs a function over the images of a table, batch by batch, on the device; `embed` is
 `map_images` of a whole embedder. Results stream: memory does not grow with the number of images when they

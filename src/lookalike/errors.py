@@ -1,4 +1,4 @@
-"""What can go wrong, as a short tree; every leaf also is the builtin that callers would catch without us.
+"""The errors that this package raises on purpose; each is also the built-in error that its kind of failure has.
 
 LookalikeError
 ├── ArgumentError (ValueError)        an invalid argument, label or setting

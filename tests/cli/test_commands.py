@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lookalike.cli import run as run_command
+from lookalike.cli.common import print_result
 from lookalike.cli.train import default_run
 from lookalike.utils.io import read_checked
 from toys import photo_folders
@@ -364,3 +365,11 @@ def test_what_was_read_is_reported_by_the_main_process_alone(
     lines = capsys.readouterr().err.splitlines()
     assert sum("6 classes" in line for line in lines) == told
     assert lines[-1].startswith("error: ")
+
+
+def test_a_run_without_a_test_can_be_shown(trained, capsys):
+    """Runs of a search over settings leave the test classes alone."""
+    result = read_checked(trained / "result.json")
+    print_result({key: value for key, value in result.items() if key not in ("test", "test_start")})
+    header = capsys.readouterr().out.splitlines()[0]
+    assert header.split("  ")[-1].strip() == "validation"

@@ -100,3 +100,11 @@ def test_rows_that_are_not_finite_are_named(call):
     code, _, err = call("--embeddings", "bad.npz")
     assert code == 1
     assert "1 of 6 embeddings are not finite (NaN, infinite or beyond float32); first: row 4" in err
+
+
+def test_where_to_save_is_checked_before_anything_is_computed(call, monkeypatch):
+    save(np.repeat(np.arange(5), 4))
+    monkeypatch.setattr("lookalike.evaluation.files.evaluate_files", None)  # not called
+    code, _, err = call("--embeddings", "e.npz", "--save", "nowhere/scores")
+    assert code == 1
+    assert "no folder nowhere" in err

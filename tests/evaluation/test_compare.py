@@ -120,3 +120,14 @@ def test_command_line_of_one_and_of_seeds(saved):
 def test_one_seed_has_no_interval_and_null_in_json(saved):
     assert strict_json(call(saved[0], "--seeds", "--json").stdout)["low"] is None
     assert "gives no confidence interval" in call(saved[0], "--seeds").stdout
+
+
+def test_names_with_dots_are_names_of_their_own(tmp_path):
+    """`--save scale-0.1` and `--save scale-0.2` are two results."""
+    names = ("scale-0.1", "scale-0.2", "scale.v1", "plain")
+    for number, name in enumerate(names, start=4):
+        evaluate(np.eye(number), [0] * number).save(tmp_path / name)
+    for number, name in enumerate(names, start=4):
+        for suffix in ("", ".json", ".npz"):
+            assert len(load_result(tmp_path / f"{name}{suffix}").rows) == number
+    assert len(list(tmp_path.iterdir())) == 2 * len(names)

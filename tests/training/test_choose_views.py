@@ -73,7 +73,9 @@ def test_without_mirroring_in_training_there_is_one_view(squares, tmp_path, monk
 
 def test_the_choice_is_reported_with_what_it_costs():
     assert views_line("map_at_r", 2, Interval(0.015, 0.01, 0.02, 15)) == (
-        "mirror images add +1.0 to +2.0 to the start's validation map_at_r, so embeddings average both; embedding "
-        "takes twice the time (`lookalike embed --views 1` saves it)"
+        "averaging each image with its mirror image changes validation map_at_r by +1.0 to +2.0 before training: "
+        "embeddings average both, which takes twice the time (not with `lookalike embed --views 1`)"
     )
-    assert views_line("map_at_r", 1, Interval(0.0, -0.01, 0.01, 15)).endswith("each image is embedded alone")
+    assert views_line("map_at_r", 1, Interval(0.0, -0.01, 0.01, 15)).endswith(
+        "embeddings are of the image alone"
+    )

@@ -39,7 +39,7 @@ def told(error: Exception) -> str:
 
 def test_embeddings_that_are_not_finite_name_their_images_alone():
     message = told(NotFiniteError("embeddings are not finite in 2 of 7 samples", [1, 4]))
-    assert message.startswith("embeddings are not finite in epoch 2, step 3 (rate factor 0.5, ")
+    assert message.startswith("embeddings are not finite in epoch 2, step 3 (learning rates: backbone ")
     assert message.endswith("; images: 11.png, 14.png")
 
 

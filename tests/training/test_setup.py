@@ -5,6 +5,7 @@ import os
 import pytest
 import torch
 
+from lookalike.errors import ArgumentError
 from lookalike.training.setup import default_precision, launch
 
 VARIABLE = "PYTORCH_NVML_BASED_CUDA_CHECK"
@@ -34,3 +35,10 @@ def test_mixed_precision_is_for_gpus_that_have_the_number_type(
         torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation or has_bfloat16
     )
     assert default_precision(accelerator) == precision
+
+
+@pytest.mark.parametrize(("accelerator", "gpus"), [("cuda", 2), ("mps", 1)])
+def test_more_processes_than_gpus_are_refused_in_a_line(accelerator, gpus, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(ArgumentError, match=f"4 processes need 4 GPUs, and this machine has {gpus}"):
+        launch(accelerator, 4, "32-true")

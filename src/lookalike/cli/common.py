@@ -12,7 +12,7 @@ from lookalike.utils.io import to_json
 from lookalike.utils.progress import BarProgress, LineProgress, Progress, WarningsOnly
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda or mps.")]
 Runtime = Annotated[
     str,
     typer.Option(
@@ -122,14 +122,14 @@ def metric_rows(columns: dict[str, dict[str, Any]]) -> tuple[list[str], list[lis
 
 
 def print_result(result: dict[str, Any]) -> None:
-    """A run's metrics before and after training, and how its weights were chosen."""
+    """A run's metrics before and after training, and how its weights were chosen; a search leaves the test out."""
     columns = {
         "validation start": "start",
         "validation": "validation",
         "test start": "test_start",
         "test": "test",
     }
-    print_rows(*metric_rows({title: result[key] for title, key in columns.items()}))
+    print_rows(*metric_rows({title: result[key] for title, key in columns.items() if key in result}))
     chosen = result["selected"]
     print(
         f"chosen by {chosen['by']}: {chosen['what']}, epoch {chosen['epoch']} of {chosen['epochs_trained']}"

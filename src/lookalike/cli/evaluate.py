@@ -79,6 +79,10 @@ def evaluate(
         "clustering": clustering,
         "open_set": open_set,
     }
+    if save is not None:
+        from lookalike.evaluation.result import check_folder
+
+        check_folder(save)
     if ks is not None:
         options["ks"] = _whole_numbers(ks)
     if (run is None) == (embeddings is None):

@@ -22,7 +22,7 @@ from lookalike.utils.progress import Progress
 
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", help="The run directory to make.", show_default="runs/NAME of DATA"),
+    typer.Option("--out", "-o", help="The run directory to write.", show_default="runs/NAME of DATA"),
 ]
 From = Annotated[
     Path | None, typer.Option("--from", help="A run directory whose model and proxies training starts from.")
@@ -37,7 +37,7 @@ TestOnTrained = Annotated[
 Config = Annotated[
     Path | None, typer.Option("--config", help="An experiment in YAML; --set changes it further.")
 ]
-Devices = Annotated[int, typer.Option(help="Processes that train together, one per device.")]
+Devices = Annotated[int, typer.Option(help="Processes that train together, one per GPU; on one machine.")]
 Minutes = Annotated[
     float | None,
     typer.Option(
@@ -53,7 +53,7 @@ LogTo = Annotated[
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run exactly.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in the folder.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in the run directory.")]
 
 
 def default_run(data: str) -> Path:

@@ -1,4 +1,4 @@
-"""What settings become that are left open: by mode, device, backbone and number of images."""
+"""Defaults of settings that are left open, by mode, device, backbone and number of images."""
 
 import math
 from typing import Any, Literal

@@ -58,8 +58,8 @@ class DataSettings(Settings):
         None,
         ge=16,
         le=4096,
-        description="short side before the central crop; None: image_size, so that the short side is whole; the papers "
-        "take 256 for 224 pixels",
+        description="short side in pixels before the central crop; None: image_size, which crops nothing off the short "
+        "side; the papers resize to 256 and crop 224",
     )
     crop_scale: tuple[float, float] = Field((0.4, 1.0), description="area range of random resized crops")
     flip: bool = Field(True, description="flip half of the training images horizontally")
@@ -96,8 +96,8 @@ class ModelSettings(Settings):
     )
     pooling: Literal["average", "maximum", "average_plus_maximum", "k_max", "catavgmax", "concat"] = Field(
         "concat",
-        description="how feature maps become one vector; catavgmax: average and maximum one after the other, "
-        "concat: the same of unit vectors",
+        description="how feature maps become one vector; catavgmax: average and maximum concatenated; concat: the "
+        "same, each scaled to unit length first",
     )
     pooling_k: int = Field(1, ge=1, description="k of k-max pooling")
     norm: Literal["none", "layer_norm", "unit"] = Field(
@@ -115,13 +115,13 @@ class ModelSettings(Settings):
     )
     finish: Literal["whitened", "none"] = Field(
         "whitened",
-        description="projection after training; whitened: computed from the trained features, kept unless validation "
-        "classes lose by it; none: as trained",
+        description="projection after training; whitened: computed from the trained features, kept unless train.metric "
+        "of the validation classes clearly falls; none: as trained",
     )
     views: Literal[1, 2] | None = Field(
         None,
         description="2: embeddings average an image and its mirror image, which doubles the time to embed; None: "
-        "2 where the validation classes gain by it and data.flip holds",
+        "2 if train.metric of the validation classes rises by it and data.flip is true, else 1",
     )
 
 
@@ -231,11 +231,11 @@ class TrainSettings(Settings):
     proxy_lr: float | None = Field(None, gt=0, description="learning rate of the proxies; None: by mode")
     proxy_optimizer: Literal["same", "row_sparse_adamw", "row_sparse_adamw_small"] = Field(
         "same",
-        description="optimizer of the proxies; same: train.optimizer; row_sparse_adamw: steps touch only rows with a "
-        "gradient; row_sparse_adamw_small: its moments take a quarter of AdamW's memory",
+        description="optimizer of the proxies; same: train.optimizer; row_sparse_adamw: a step updates only proxies "
+        "with a gradient; row_sparse_adamw_small: likewise, with moments in a quarter of AdamW's memory",
     )
     shard_proxies: bool = Field(
-        False, description="each process holds the proxies of its part of the classes"
+        False, description="with several processes, each holds the proxies of its part of the classes"
     )
     weight_decay: float = Field(1e-4, ge=0, description="weight decay of everything that trains")
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of SGD and RMSprop")
@@ -248,7 +248,8 @@ class TrainSettings(Settings):
     schedule: ScheduleSettings = ScheduleSettings()
     batch_norm: Literal["frozen", "frozen_affine", "train"] = Field(
         "frozen",
-        description="what changes: train: statistics, scale and shift; frozen: scale and shift; frozen_affine: nothing",
+        description="batch norm during training; frozen: running statistics are fixed, scale and shift train; "
+        "frozen_affine: both are fixed; train: both change",
     )
     frozen_stages: int | None = Field(
         None,
@@ -268,7 +269,8 @@ class TrainSettings(Settings):
     accumulate: int = Field(1, ge=1, description="batches whose gradients are averaged before a step")
     refit: bool = Field(
         False,
-        description="after selection, train on all but the test classes for as many epochs as were best",
+        description="after selection, train again from the start on training and validation classes, for as many "
+        "epochs as were best",
     )
     compat: CompatSettings = CompatSettings()
 

@@ -1,4 +1,4 @@
-"""What `lookalike list settings` and the reference page say of each setting, read from the schema."""
+"""Name, default and description of every setting, read from the schema for the command line and the reference page."""
 
 from typing import Any, Literal, get_args, get_origin
 

@@ -15,6 +15,7 @@ from lookalike.evaluation.intervals import (
     student_interval,
 )
 from lookalike.evaluation.metrics import find_metric
+from lookalike.evaluation.result import result_files
 from lookalike.utils.io import ARRAY_ERRORS, read_checked
 
 RUN_FILE = "test_queries"
@@ -53,8 +54,7 @@ def load_result(path: str | Path) -> SavedResult:
         FileError: a file is absent or not what `RetrievalResult.save` writes.
     """
     path = Path(path)
-    base = path / RUN_FILE if path.is_dir() else path.with_suffix("")
-    summary_file, array_file = base.with_suffix(".json"), base.with_suffix(".npz")
+    summary_file, array_file = result_files(path / RUN_FILE if path.is_dir() else path)
     for file in (summary_file, array_file):
         if not file.is_file():
             raise FileError(
@@ -66,7 +66,7 @@ def load_result(path: str | Path) -> SavedResult:
             held = {name: arrays[name] for name in arrays.files}
         return SavedResult(path, summary, held.pop("labels"), held.pop("rows"), held)
     except ARRAY_ERRORS as error:
-        raise FileError(f"{base}.json and .npz are not a saved result: {error}") from error
+        raise FileError(f"{summary_file} and {array_file.name} are not a saved result: {error}") from error
 
 
 def compare_results(first: SavedResult, second: SavedResult, metric: str = "recall_at_1") -> Difference:

@@ -117,11 +117,8 @@ class RetrievalResult:
         Raises:
             FileError: the folder does not exist or cannot be written.
         """
-        file = Path(file).with_suffix(".json")
-        if not file.parent.is_dir():
-            raise FileError(
-                f"cannot write {file}: no folder {file.parent}; give a file in a folder that exists"
-            )
+        file, arrays_file = result_files(file)
+        check_folder(file)
         arrays: dict[str, Any] = {"labels": self.labels, "rows": self.rows, **self.per_query}
 
         def write_arrays(temporary: Path) -> None:
@@ -129,11 +126,29 @@ class RetrievalResult:
                 np.savez_compressed(stream, **arrays)
 
         try:
-            write_atomically(file.with_suffix(".npz"), write_arrays)
+            write_atomically(arrays_file, write_arrays)
             write_checked(file, self.to_dict(per_class=True))
         except OSError as error:
             raise FileError(f"cannot write {file}: {error}; give a file in a folder that exists") from error
         return file
+
+
+def check_folder(file: str | Path) -> None:
+    """Refuses a file whose folder does not exist, before anything is computed for it.
+
+    Raises:
+        FileError: with the folder.
+    """
+    folder = Path(file).parent
+    if not folder.is_dir():
+        raise FileError(f"cannot write {file}: no folder {folder}; give a file in a folder that exists")
+
+
+def result_files(path: str | Path) -> tuple[Path, Path]:
+    """FILE.json and FILE.npz of a saved result, of FILE or either of them; other suffixes belong to the name."""
+    path = Path(path)
+    name = path.name.removesuffix(path.suffix) if path.suffix in (".json", ".npz") else path.name
+    return path.with_name(f"{name}.json"), path.with_name(f"{name}.npz")
 
 
 def mean_by_class(values_Q: Floats, labels_Q: Integers) -> tuple[Integers, Floats]:

@@ -1,4 +1,4 @@
-"""What every loss has in common: checked batches, proxies, and similarities of unit vectors.
+"""Base classes of the losses: checks of the batch, proxies, and cosine similarities.
 
 A proxy is a learned vector that stands for a class. A proxy loss compares embeddings with proxies instead of
 with one another, so it needs no mining of pairs. All of them are functions of the cosine similarities between

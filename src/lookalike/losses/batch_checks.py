@@ -1,4 +1,4 @@
-"""What a loss checks of each batch before it computes."""
+"""Checks of a batch of embeddings and labels, with the first bad sample in the message."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""The table of losses that are no wrappers, and how a wrapper names the loss inside it.
+"""BASE_LOSSES, the losses that wrap no other loss, and how a wrapper builds its base.
 
 A base is a name, a mapping of name and settings, or a ready loss.
 """

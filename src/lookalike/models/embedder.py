@@ -62,7 +62,7 @@ class ToMaps(nn.Module):
         return patches_BPF.transpose(1, 2).reshape(len(patches_BPF), self.channels, side, side)
 
 
-class FrozenPart(nn.Sequential):
+class FrozenStages(nn.Sequential):
     """uint8 images to the activations after the first stages; shares the backbone's modules."""
 
     def __init__(self, preprocessing: Preprocessing, stages: list[nn.Module]) -> None:
@@ -164,9 +164,9 @@ class Embedder(nn.Module):
         """The modules of `named_stages`."""
         return [stage for _, stage in self.named_stages]
 
-    def frozen_part(self, frozen_stages: int) -> FrozenPart:
+    def frozen_part(self, frozen_stages: int) -> FrozenStages:
         """uint8 images to the activations after the first `frozen_stages` stages."""
-        return FrozenPart(self.preprocessing, self._checked_stages(frozen_stages)[:frozen_stages])
+        return FrozenStages(self.preprocessing, self._checked_stages(frozen_stages)[:frozen_stages])
 
     def trainable_stages(self, frozen_stages: int) -> nn.Sequential:
         """Those activations to feature maps (then `embed_maps`)."""

@@ -1,4 +1,4 @@
-"""The same network, faster, for inference.
+"""A copy of a network that is faster at inference: batch norms folded into convolutions, channels last.
 
 In evaluation mode a batch norm is a fixed scale and shift, so it folds into the convolution before it:
 
@@ -26,7 +26,7 @@ Network = TypeVar("Network", bound=nn.Module)
 def fuse_for_inference(network: Network) -> Network:
     """A copy of `network` in evaluation mode, batch norms folded into convolutions, channels last.
 
-    `network` is an embedder or a `FrozenPart`; it stays as it is.
+    `network` is an embedder or a `FrozenStages`; it stays as it is.
 
     A batch norm is folded if, in a trace of the network, each of its calls reads
     exactly what a call of one convolution returned, and nothing else follows that convolution.

@@ -1,4 +1,4 @@
-"""How the network of a backbone is built, with random weights or those of its hub or folder."""
+"""Builds the network of a backbone, with random weights or those of a hub or folder."""
 
 import json
 import warnings

@@ -1,4 +1,4 @@
-"""Where pretrained weights come from: an installed package, a hub, a folder, a file, or explicitly nowhere.
+"""Loads pretrained weights from an installed package, a hub, a folder or a file; random ones when asked for.
 
 Nothing is initialized at random in silence: without weights the word `none` has to be written.
 """

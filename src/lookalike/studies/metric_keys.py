@@ -1,4 +1,4 @@
-"""The names of what a study can measure.
+"""Keys of the metrics that a study can measure.
 
 | key | what |
 |---|---|

@@ -1,4 +1,4 @@
-"""What a run of a study consists of: each row with each seed as an experiment, under one set of conditions."""
+"""Plans a study: each row with each seed as an experiment, under one set of conditions."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What has been measured: OUT/results.jsonl, one line per run, shared by all studies and processes.
+"""Results of runs in OUT/results.jsonl, one line per run, shared by all studies and processes.
 
     OUT/results.jsonl               a line for each row and seed of each study; the last line of one counts
     OUT/runs/KEY/                   the run directories of one experiment with one seed

@@ -1,4 +1,4 @@
-"""What a study is: a table or figure of a paper, as experiments with the published numbers.
+"""Study, Row and Recipe: a table or figure of a paper, as experiments with the published numbers.
 
 A `Recipe` is how one system was trained on one data set. A `Row` is a recipe with a few settings changed, and
 what the paper printed for it. Changes are experiments in which only the changed settings are set:

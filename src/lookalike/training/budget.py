@@ -1,4 +1,4 @@
-"""A time budget: from measured seconds per image and the number of images to settings that fit into the minutes.
+"""Chooses settings that fit into a number of minutes, from seconds per image and the number of images.
 
 Settings form a ladder from quick to good: nothing trained, then small images for few epochs, then larger ones, then
 more epochs. The plan is the last rung whose estimate fits. That larger images and more epochs are better is measured

@@ -1,4 +1,4 @@
-"""What is refused before anything is written: losses, batches and validation classes that cannot work."""
+"""Checks before a run writes anything: losses, batches and validation classes that cannot work."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""How many views of an image an embedding averages: what the validation classes decide before training starts.
+"""Chooses, on the validation classes, whether embeddings average an image with its mirror image.
 
 Averaging an image with its mirror image doubles the time to embed, so it must gain: on the validation classes,
 with the start's projection, by more than one standard error. It is never considered where `data.flip` says that a
@@ -57,7 +57,10 @@ def choose_views(
 def views_line(metric: str, views: int, gain: Interval) -> str:
     """What was chosen and why."""
     words = {
-        1: "so each image is embedded alone",
-        2: "so embeddings average both; embedding takes twice the time (`lookalike embed --views 1` saves it)",
+        1: "embeddings are of the image alone",
+        2: "embeddings average both, which takes twice the time (not with `lookalike embed --views 1`)",
     }
-    return f"mirror images add {describe_gain(gain)} to the start's validation {metric}, {words[views]}"
+    return (
+        f"averaging each image with its mirror image changes validation {metric} by {describe_gain(gain)} before "
+        f"training: {words[views]}"
+    )

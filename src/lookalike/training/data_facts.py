@@ -1,4 +1,4 @@
-"""What a run was trained on, and whether data that it is resumed with fits.
+"""data.json, the record of a run's data, and the check that a resumed run is given the same.
 
 A run is resumed with the training and validation images that it began with, or fewer of them, in the same
 classes. Test images may change, since nothing has seen them. What is refused is an image that may have been trained

@@ -1,4 +1,4 @@
-"""How a table's images are scored: the one place that says which rows are queries and which are gallery.
+"""Scores of a table's images and of a run's model; the one place that says which rows are queries and which gallery.
 
 `score` is used by training, by `evaluate RUN` and by the report, so their numbers agree by construction.
 """

@@ -1,4 +1,4 @@
-"""Turns what a training step fails with into a `TrainingError` with epoch, step, images and remedy."""
+"""Turns the failure of a training step into a `TrainingError` with epoch, step, images and remedy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,8 +51,8 @@ def _not_finite(error: NotFiniteError, where: StepInfo, settings: TrainSettings)
         images = [images[sample] for sample in error.samples]
     named = ", ".join(images[:NAMED]) + (" ..." if len(images) > NAMED else "")
     return TrainingError(
-        f"{what} not finite in {where} (rate factor {where.rate_factor:g}, "
-        f"backbone {settings.lr}, head {settings.head_lr}, proxies {settings.proxy_lr}); "
+        f"{what} not finite in {where} (learning rates: backbone {settings.lr}, head {settings.head_lr}, proxies "
+        f"{settings.proxy_lr}, times {where.rate_factor:g} by the schedule); "
         f"lower the learning rates or set train.clip_norm=1; {KEPT}; images: {named}"
     )
 

@@ -178,7 +178,7 @@ class FeatureCache:
             yield list(output.numpy())
 
     def _phase(self, views: list[int]) -> str:
-        name = "first stages" if self.part.output == "activations" else "embedding images"
+        name = "caching first stages" if self.part.output == "activations" else "embedding images"
         if len(views) > 1:
             return f"{name}, two views"
         return f"{name}, view {views[0] + 1}" if views[0] else name

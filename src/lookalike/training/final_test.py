@@ -8,7 +8,7 @@ from torch import Tensor
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.transforms import EvalTransform
 from lookalike.embedding import map_images
-from lookalike.models.embedder import Embedder, FrozenPart
+from lookalike.models.embedder import Embedder, FrozenStages
 from lookalike.models.fuse import fuse_for_inference
 from lookalike.models.views import image_views, mean_of_views
 from lookalike.training.context import RunContext
@@ -44,7 +44,7 @@ def _from_images(context: RunContext, trainable: TrainablePart, start: Embedder)
     test, views = context.split.test, trainable.embedder.config.views
     processes = context.processes.for_count(len(test))
     fused = [fuse_for_inference(model) for model in (start, trainable.embedder)]
-    frozen: FrozenPart | None = None
+    frozen: FrozenStages | None = None
     if context.mode == "partial":
         frozen = fused[0].frozen_part(trainable.frozen_stages)
     heads = [TrainablePart(model, context.mode, trainable.frozen_stages) for model in fused]

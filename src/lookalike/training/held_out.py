@@ -1,4 +1,4 @@
-"""Labeled images of classes that a run's model was not trained on: what thresholds are chosen on."""
+"""Labeled images of classes that a run's model was not trained on, on which thresholds are chosen."""
 
 from dataclasses import replace
 

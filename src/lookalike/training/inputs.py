@@ -1,4 +1,4 @@
-"""What the training loop reads: decoded images, or cached outputs of the network's frozen part."""
+"""Inputs of the training loop: decoded images, or cached outputs of the network's frozen part."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol

@@ -1,4 +1,4 @@
-"""Where the numbers of each training step can go: CSV files, TensorBoard, Weights & Biases.
+"""Loggers of each training step's numbers: CSV files, TensorBoard, Weights & Biases.
 
 A logger is one class with `write` and `close`, and one line in `LOGGERS`.
 """

@@ -1,4 +1,4 @@
-"""How long a run takes on this machine, and settings for a number of minutes, both from a measurement of seconds."""
+"""Estimates how long a run takes on this machine, and plans settings for a number of minutes."""
 
 from dataclasses import replace
 

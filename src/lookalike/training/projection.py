@@ -54,7 +54,7 @@ def init_start(context: RunContext, embedder: Embedder, pooled_NF: Tensor, label
 
 
 def init_projection_and_loss(
-    context: RunContext, trainable: TrainablePart, inputs: Inputs, pooled: Tensor, num_classes: int
+    context: RunContext, trainable: TrainablePart, inputs: Inputs, pooled: Tensor
 ) -> MetricLoss:
     """Sets the projection's start and returns the loss, its proxies at their start.
 
@@ -67,7 +67,7 @@ def init_projection_and_loss(
     generator = torch.Generator().manual_seed(experiment.seed)
     loss = build_loss(
         experiment,
-        num_classes,
+        inputs.table.num_classes,
         embedder.embedding_dim,
         channels=embedder.channels,
         generator=generator,

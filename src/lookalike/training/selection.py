@@ -1,4 +1,4 @@
-"""What the validation classes choose: the best epoch, the finish, or the untrained start; and training again on all.
+"""Trains and selects by the validation classes: the start, the best epoch or the whitened finish; then refits on all.
 
 The whitened finish replaces the trained projection by the closed form on the trained features. A dozen validation
 classes often cannot tell the two apart; `choose` says what happens then.
@@ -55,7 +55,7 @@ def select(
     validation = Validation(context, trainable, build_inputs(context, trainable, split.validation, cache))
     with context.clock.phase("start"):
         pooled = choose_views(context, trainable, inputs, validation.inputs)
-        loss = init_projection_and_loss(context, trainable, inputs, pooled, split.train.num_classes)
+        loss = init_projection_and_loss(context, trainable, inputs, pooled)
     start = copy.deepcopy(embedder)
     state = Stage("select", context, trainable, loss, inputs, settings, validation).train()
     if isinstance(loss, HierarchicalProxyLoss) and context.is_main_process:
@@ -90,7 +90,7 @@ def refit(
     inputs = build_inputs(context, trainable, trainval, cache)
     with context.clock.phase("start"):
         pooled = embed_all(context, trainable, inputs, project=False)
-        loss = init_projection_and_loss(context, trainable, inputs, pooled, trainval.num_classes)
+        loss = init_projection_and_loss(context, trainable, inputs, pooled)
     start = copy.deepcopy(trainable.embedder)
     context.progress.say(f"refit on all {trainval.num_classes} training classes")
     settings = settings.model_copy(

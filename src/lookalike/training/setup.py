@@ -34,10 +34,20 @@ SAMPLED_IMAGES = 50
 
 
 def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
-    """A Fabric whose processes run: one, `devices`, or those that torchrun has started."""
+    """A Fabric whose processes run: one, `devices`, or those that torchrun has started.
+
+    Raises:
+        ArgumentError: more processes than GPUs.
+    """
     check_at_least("devices", devices, 1)
     started = int(os.environ.get("WORLD_SIZE", 1)) if "TORCHELASTIC_RUN_ID" in os.environ else 1
     here = int(os.environ["LOCAL_WORLD_SIZE"]) if started > 1 else devices
+    present = {"cuda": torch.cuda.device_count(), "mps": 1}.get(accelerator, here)
+    if here > present:
+        raise ArgumentError(
+            f"{here} processes need {here} GPUs, and this machine has {present}; start at most {present} (--devices), "
+            "or train with --device cpu"
+        )
     many = max(started, devices) > 1
     fabric = Fabric(
         accelerator=accelerator,

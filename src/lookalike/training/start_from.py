@@ -163,7 +163,9 @@ def describe_start(start_from: Path, split: Split, before: SeenClasses) -> str:
     """Which classes are known to the model."""
     names = split.train.class_names
     known = sum(name in before.trained for name in names)
-    return f"starts from {start_from}, whose model knows {known} of the {len(names)} training classes"
+    return (
+        f"starts from {start_from}, whose model was trained on {known} of these {len(names)} training classes"
+    )
 
 
 def seen_warnings(split: Split, before: SeenClasses, seen: SeenTest) -> list[str]:

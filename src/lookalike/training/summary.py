@@ -155,9 +155,9 @@ def choice_line(
     """What validation chose, and the metric of each candidate."""
     scores = ", ".join(f"{name} {100 * values[metric]:.1f}" for name, values in candidates.items())
     if finish_gain is not None:
-        scores += f" (finish adds {describe_gain(finish_gain)})"
+        scores += f" (the finish changes it by {describe_gain(finish_gain)})"
     words = {
-        "start": "training did not help; the untrained start is kept",
+        "start": "nothing was better than the untrained start, which is kept",
         "trained": f"epoch {epoch} is kept",
         "finished": f"epoch {epoch} with the whitened finish is kept",
     }

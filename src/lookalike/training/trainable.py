@@ -65,7 +65,7 @@ class TrainablePart:
 
 @dataclass(frozen=True)
 class FrozenPart:
-    """What never trains: uint8 images to the inputs of a `TrainablePart`.
+    """The part of the network that never trains: uint8 images to the inputs of a `TrainablePart`.
 
     Attributes:
         output: activations after the first `frozen_stages` stages; the pooled vector; or the average and the

@@ -1,4 +1,4 @@
-"""Where files that can be computed again are kept, and how large they may grow."""
+"""The folder of cached files, and the size that it may grow to."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What this process may use: CPUs by affinity, container and ranks; open files."""
+"""Limits of this process: CPUs by affinity, container and ranks; open files."""
 
 import math
 import os

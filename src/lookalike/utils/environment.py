@@ -10,7 +10,7 @@ import torch
 
 
 def environment(device: str) -> dict[str, Any]:
-    """Versions, machine, device and command, as written into environment.json."""
+    """Versions, machine, device and command, as written into environment.json; the GPU only if it is the device."""
     packages = (
         "lookalike",
         "torch",
@@ -27,7 +27,7 @@ def environment(device: str) -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "device": device,
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "gpu": torch.cuda.get_device_name() if device.startswith("cuda") else None,
         "threads": torch.get_num_threads(),
         "packages": {name: metadata.version(name) for name in packages},
     }

@@ -1,4 +1,4 @@
-"""Which classes a process holds, and the chunks of classes that a loss is computed in.
+"""Chunks of classes that a loss is computed in, and the part of the classes that one process holds.
 
 Shapes: B batch, C classes that this process holds, K classes of a chunk, T samples whose class is in it, N proxies
 per class, D dimension.

@@ -1,4 +1,4 @@
-"""What recipes start from: what all the papers do, and their two networks."""
+"""Settings that all recipes share: what all the papers do, and their two networks."""
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import (
