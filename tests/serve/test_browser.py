@@ -225,7 +225,7 @@ def test_a_long_path_is_cut_at_its_beginning(page):
 
 
 @pytest.mark.parametrize(
-    "count, text", [(0, "No image matches."), (1, "1 image shown"), (2, "2 images shown")]
+    ("count", "text"), [(0, "No image matches."), (1, "1 image shown"), (2, "2 images shown")]
 )
 def test_status_says_how_many_match(page, count, text):
     shown_hits(page, *[{"path": "a/1.png"}] * count, unknown=count == 0)
@@ -239,5 +239,6 @@ def test_nothing_sticks_out_of_its_column(page, width):
     playwright.expect(page.locator(".hit")).to_have_count(2)
     page.evaluate("() => { document.querySelector('#options details').open = true; }")
     wider = """() => [...document.querySelectorAll('main *')].filter((e) =>
-        e.getBoundingClientRect().right > e.parentElement.getBoundingClientRect().right + 0.5).map((e) => e.outerHTML)"""
+        e.getBoundingClientRect().right > e.parentElement.getBoundingClientRect().right + 0.5)
+        .map((e) => e.outerHTML)"""
     assert page.evaluate(wider) == []
