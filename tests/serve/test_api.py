@@ -1,16 +1,22 @@
 """The REST API: what it answers, what it refuses, and that every error is a problem document."""
 
+import base64
+import gzip
 import io
 import os
+import shutil
 
 import numpy as np
 import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
+from lookalike.models import build_embedder
+from lookalike.models.checkpoint import save_model
 from lookalike.search.build import build_index
 from lookalike.serve.app import create_app
 from lookalike.serve.settings import ServeSettings
+from lookalike.serve.store import Store
 
 from .conftest import LOCAL, encoded_image
 
@@ -124,12 +130,88 @@ def test_health_model_and_page(client):
             400,
             "form cannot be parsed",
         ),
-        ({"url": "/api/nothing"}, 404, "Not Found"),
-        ({"url": "/api/health"}, 405, "Method"),
+        ({"url": "/api/search", "json": {"image": "abc"}}, 415, "not as text, JSON or base64"),
+        ({"url": "/api/search", "content": base64.b64encode(encoded_image(1))}, 415, "not as text"),
+        ({"url": "/api/search", "content": gzip.compress(encoded_image(1))}, 415, "not compressed again"),
+        ({"url": "/api/search", "data": {"id": 3}}, 415, "send the file as it is"),
+        ({"url": "/api/search", "files": {"a": b"x"}, "data": {"k": 3}}, 400, "2 parts; send one image, and"),
+        ({"url": "/api/search?limit=3", "content": encoded_image(1)}, 422, "unknown parameter 'limit'"),
+        ({"url": "/api/search?treshold=0.3&id=1"}, 422, "did you mean 'threshold'"),
+        ({"url": "/api/nothing"}, 404, "/openapi.json lists the API"),
+        ({"url": "/api/health"}, 405, "POST is not answered here; use GET"),
     ],
 )
 def test_every_refusal_is_a_problem_document(client, request_, status, words):
     assert words in is_problem(client.post(**request_), status)
+
+
+GET_ROUTES = [
+    "/",
+    "/api/health",
+    "/api/model",
+    "/api/items",
+    "/api/items/1",
+    "/api/items/1/image",
+    "/openapi.json",
+]
+
+
+@pytest.mark.parametrize("path", GET_ROUTES)
+def test_head_is_answered_as_get(client, path):
+    got, head = client.get(path), client.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert {**head.headers} == {**got.headers}
+
+
+@pytest.mark.parametrize("path", GET_ROUTES[1:])
+def test_a_slash_at_the_end_changes_nothing(client, path):
+    assert client.get(f"{path}/", follow_redirects=False).content == client.get(path).content
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"), [("/api/search", "GET, POST"), ("/api/items", "GET"), ("/api/items/1", "GET")]
+)
+def test_a_wrong_method_is_told_all_right_ones(client, path, methods):
+    refused = client.put(path)
+    is_problem(refused, 405)
+    assert refused.headers["allow"] == methods
+
+
+@pytest.mark.parametrize("path", [path for path in GET_ROUTES if path.startswith("/api")])
+def test_no_parameter_is_ignored(client, path):
+    assert "unknown parameter 'colour'" in is_problem(client.get(f"{path}?colour=red"), 422)
+
+
+def test_an_image_that_a_browser_has_is_not_sent_again(client):
+    first = client.get("/api/items/1/image")
+    again = client.get("/api/items/1/image", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get("/api/items/2/image").headers["etag"] != first.headers["etag"]
+
+
+@pytest.mark.parametrize("other", ["same model", "another model"])
+def test_an_index_put_in_place_of_the_served_one_is_served(desk, tmp_path, other):
+    """As when a new version of an index is moved over the old one."""
+    served, fresh = tmp_path / "index", tmp_path / "fresh"
+    shutil.copytree(desk / "index", served)
+    model = desk / "model"
+    if other == "another model":
+        model = tmp_path / "model"
+        embedder = build_embedder("test_resnet", weights="none", size=32, embedding_dim=6, seed=1)
+        save_model(model, embedder, class_names=["a"])
+    build_index(model, desk / "photos" / "a", fresh, device="cpu")
+    store = Store.open(served, "cpu")
+    with TestClient(create_app(store, ServeSettings()), base_url=LOCAL) as client:
+        before = client.get("/api/items/1/image").headers["etag"]
+        assert client.get("/api/health").json()["images"] == 12
+        served.rename(tmp_path / "old")
+        is_problem(client.get("/api/health"), 503)
+        fresh.rename(served)
+        found = client.post("/api/search?k=1", content=encoded_image(3)).json()["hits"]
+        assert (found[0]["path"], found[0]["similarity"]) == ("3.png", pytest.approx(1, abs=1e-3))
+        assert client.get("/api/health").json()["images"] == 4
+        assert client.get("/api/items/1/image").headers["etag"] != before
+    store.close()
 
 
 def test_oversize_is_refused_by_bytes_and_by_pixels(store):

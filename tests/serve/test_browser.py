@@ -188,3 +188,57 @@ def test_a_phones_width_has_no_sideways_scroll(page, scheme):
 def test_browsing_the_whole_index(page):
     page.click("#browse")
     playwright.expect(page.locator(".hit")).to_have_count(12)
+
+
+def shown_hits(page, *hits, unknown=False):
+    """Searches, where the server answers these hits."""
+    plain = {
+        "label": "",
+        "copies": [],
+        "columns": {},
+        "missing": False,
+        "similarity": 0.5,
+        "same_class": True,
+    }
+    found = [{"id": 1, **plain, **hit} for hit in hits]
+    answer = {"unknown": unknown, "threshold": 0.9, "hits": found, "next_offset": None}
+    page.route("**/api/search?*", lambda route: route.fulfill(json=answer))
+    give(page, "drop", 4)
+
+
+def left_edges(page, texts):
+    """Where each of these parts of the first path begins."""
+    script = "(e, t) => t.map((x) => [...e.children].find((b) => b.textContent === x).getBoundingClientRect().left)"
+    return page.locator(".hit .path").first.evaluate(script, texts)
+
+
+def test_parts_of_a_path_stay_in_order_whatever_their_script(page):
+    shown_hits(page, {"path": "x/صور/אב/4.png"})
+    first(page, "x/صور/אב/4.png")
+    edges = left_edges(page, ["x", "صور", "אב", "4.png"])
+    assert edges == sorted(edges)
+
+
+def test_a_long_path_is_cut_at_its_beginning(page):
+    shown_hits(page, {"path": f"{'folder/' * 20}4.png"})
+    playwright.expect(page.locator(".hit .path").first).to_have_text(re.compile(r"^….*/folder/4\.png$"))
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "No image matches."), (1, "1 image shown"), (2, "2 images shown")]
+)
+def test_status_says_how_many_match(page, count, text):
+    shown_hits(page, *[{"path": "a/1.png"}] * count, unknown=count == 0)
+    playwright.expect(page.locator("#status")).to_have_text(text)
+
+
+@pytest.mark.parametrize("width", [1280, 768, 375])
+def test_nothing_sticks_out_of_its_column(page, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    shown_hits(page, {"path": "p/" + "x" * 300, "label": "名" * 100}, {"path": "b.png", "label": "l" * 200})
+    playwright.expect(page.locator(".hit")).to_have_count(2)
+    page.evaluate("() => { document.querySelector('#options details').open = true; }")
+    wider = """() => [...document.querySelectorAll('main *')].filter((e) =>
+        e.getBoundingClientRect().right > e.parentElement.getBoundingClientRect().right + 0.5)
+        .map((e) => e.outerHTML)"""
+    assert page.evaluate(wider) == []

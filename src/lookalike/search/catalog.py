@@ -27,18 +27,21 @@ CATALOG = "catalog.sqlite"
 class Catalog:
     """An open catalog; `create` and `open` make one. One thread at a time may use it."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, file: Path, identity: tuple[int, int] | None) -> None:
         self._db = connection
+        self._file = file
+        self._identity = identity
 
     @classmethod
     def create(cls, folder: Path) -> "Catalog":
         """A new, empty catalog in `folder`; what an unfinished creation left there is replaced."""
         for suffix in ("", "-wal", "-shm"):
             (folder / f"{CATALOG}{suffix}").unlink(missing_ok=True)
-        connection = connect(folder / CATALOG, "rwc")
+        file = folder / CATALOG
+        connection = connect(file, "rwc")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript(SCHEMA)
-        return cls(connection)
+        return cls(connection, file, _identity(file))
 
     @classmethod
     def open(cls, folder: Path, *, writable: bool) -> "Catalog":
@@ -48,6 +51,7 @@ class Catalog:
             FileError: none there, or a damaged one.
         """
         file = folder / CATALOG
+        identity = _identity(file)
         if writable or os.access(folder, os.W_OK):
             connection = connect(file, "rw")
             connection.execute(f"PRAGMA query_only = {0 if writable else 1}")
@@ -55,7 +59,7 @@ class Catalog:
             connection = connect(file, "ro", immutable=True)
         if connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() is None:
             raise FileError(f"'{file}' is damaged; remove the folder and build the index again")
-        return cls(connection)
+        return cls(connection, file, identity)
 
     def close(self) -> None:
         """Closes the database."""
@@ -76,6 +80,10 @@ class Catalog:
     def version(self) -> int:
         """Rises with every change."""
         return int(self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
+
+    def is_replaced(self) -> bool:
+        """Whether its file was removed since it was opened, or another put in its place."""
+        return _identity(self._file) != self._identity
 
     def count(self) -> int:
         """How many items have a file."""
@@ -273,3 +281,12 @@ class Catalog:
             yield from self._db.execute(
                 sql.replace("(?)", f"({', '.join('?' * len(part))})"), [*before, *part]
             )
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """What tells a file from another one that takes its place; None for no file."""
+    try:
+        facts = file.stat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino

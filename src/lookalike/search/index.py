@@ -26,7 +26,8 @@ from filelock import FileLock
 
 from lookalike.errors import ArgumentError, FileError
 from lookalike.search.catalog import Catalog
-from lookalike.search.engines import ENGINES, REMEDY, Engine, EngineLocation, Floats, chosen_engine
+from lookalike.search.consistency import check_no_vector_lost, reconcile
+from lookalike.search.engines import ENGINES, Engine, EngineLocation, Floats, chosen_engine
 from lookalike.search.facts import INDEX, IndexFacts, read_facts, write_facts
 from lookalike.search.files import IndexedFile, StoredFile
 from lookalike.search.lock import lock_for_writing
@@ -112,22 +113,12 @@ class ImageIndex:
             catalog = Catalog.open(folder, writable=writable)
             version, known = catalog.version(), catalog.count()
             engine = entry.open(_location(folder, facts, writable=writable))
-            index = cls(folder, facts, catalog, engine, lock)
-            # vectors come before the catalog's entries and go after them, so only damage leaves fewer
-            lost = known - engine.count()
-            if lost > 0 and version == catalog.version() and (lost == known or not repair):
-                remedy = (
-                    REMEDY
-                    if lost == known
-                    else "give the command `lookalike index` again, which embeds them again"
-                )
-                raise FileError(
-                    f"engine '{facts.engine}'{f' at {facts.uri}' if facts.uri else ''} has lost {lost} of the {known} "
-                    f"vectors of the index '{folder}'; {remedy}"
-                )
+            stored = engine.count()
+            if version == catalog.version():  # else another process changes the index just now
+                check_no_vector_lost(folder, facts, known, stored, repair=repair)
             if writable:
-                index._reconcile(repair)
-            return index
+                reconcile(catalog, engine, repair=repair)
+            return cls(folder, facts, catalog, engine, lock)
         except BaseException:
             for opened in (engine, catalog):
                 if opened is not None:
@@ -158,8 +149,15 @@ class ImageIndex:
             return self.catalog.count()
 
     def refresh(self) -> bool:
-        """Takes over what another process changed since; returns whether anything did."""
+        """Takes over what another process changed, also another index in its folder; returns whether anything did.
+
+        Raises:
+            FileError: there is no index any more; this one stays as it was.
+        """
         with self.turn:
+            if self._lock is None and self.catalog.is_replaced():
+                self._take_over(type(self).open(self.folder))
+                return True
             now = (self.catalog.version(), read_facts(self.folder))
             if now == self._seen:
                 return False
@@ -171,6 +169,17 @@ class ImageIndex:
                 before.close()
             self._seen, self.facts = now, now[1]
             return True
+
+    def _take_over(self, other: "ImageIndex") -> None:
+        """Becomes an index that was opened in the place of this one."""
+        self.engine.close()
+        self.catalog.close()
+        self.facts, self.catalog, self.engine, self._seen = (
+            other.facts,
+            other.catalog,
+            other.engine,
+            other._seen,
+        )
 
     def add(
         self,
@@ -275,19 +284,6 @@ class ImageIndex:
         """Stores a threshold or a check in `index.json`; the index must be open for writing."""
         self.facts = replace(self.facts, **changes)  # type: ignore[arg-type]
         write_facts(self.folder, self.facts)
-
-    def _reconcile(self, repair: bool) -> None:
-        """Removes vectors that no item knows (a writer was killed), and with `repair` items whose vectors are gone."""
-        with self.catalog.transaction():
-            self.catalog.delete_items_without_files()
-        known, stored = self.catalog.ids(), self.engine.ids()
-        orphans = np.setdiff1d(stored, known, assume_unique=True)
-        if len(orphans):
-            self.engine.delete(orphans)
-        lost = np.setdiff1d(known, stored, assume_unique=True)
-        if repair and len(lost):
-            with self.catalog.transaction():
-                self.catalog.delete_items(lost.tolist())
 
 
 def stored_uri(uri: str | None) -> str | None:

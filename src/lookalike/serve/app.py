@@ -7,13 +7,14 @@ from importlib.resources import files
 from typing import Any
 
 import jinja2
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse, Response
 
 from lookalike.search.index import ImageIndex
 from lookalike.serve.batching import Batcher
 from lookalike.serve.guard import Guard
 from lookalike.serve.item_routes import add_items
+from lookalike.serve.parameters import refuse_unknown_parameters
 from lookalike.serve.problems import Problem, ProblemError, add_handlers, declared
 from lookalike.serve.schemas import HealthAnswer, ModelAnswer
 from lookalike.serve.search_routes import add_search
@@ -50,6 +51,8 @@ def create_app(store: Store, settings: ServeSettings) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
+        dependencies=[Depends(refuse_unknown_parameters)],
     )
     app.add_middleware(Guard, settings=settings)
     add_handlers(app)

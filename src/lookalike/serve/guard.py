@@ -52,7 +52,7 @@ class Guard:
             answer = problem(*refusal)
         elif self._settings.token is not None:
             answer = self._token_answer(scope, headers)
-        await (answer or self._app)(scope, receive, send_with_headers)
+        await (answer or self._app)(_plain(scope), receive, send_with_headers)
 
     def _refusal(self, headers: Headers) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -87,6 +87,12 @@ class Guard:
             "this server asks for its token: open the address that it printed, or send Authorization: Bearer TOKEN",
             {"WWW-Authenticate": "Bearer"},
         )
+
+
+def _plain(scope: Scope) -> Scope:
+    """A request as the routes know it: HEAD as GET, since the server drops the body; no slash at the end."""
+    method = "GET" if scope["method"] == "HEAD" else scope["method"]
+    return {**scope, "method": method, "path": scope["path"].rstrip("/") or "/"}
 
 
 def new_token() -> str:

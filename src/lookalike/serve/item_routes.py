@@ -2,7 +2,7 @@
 
 import asyncio
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from lookalike.data.image_bytes import to_jpeg
@@ -38,14 +38,20 @@ def add_items(app: FastAPI, store: Store) -> None:
         response_class=Response,
         responses={
             200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}},
+            304: {"description": "Not Modified"},
             **declared(404),
         },
     )
-    async def image(id: Id, side: Side = 320) -> Response:
+    async def image(request: Request, id: Id, side: Side = 320) -> Response:
         """An image of the index as a JPEG without metadata, its longest side at most `side` pixels."""
-        stored = await asyncio.to_thread(lambda: files_of(store.current(), id))
+        index = await asyncio.to_thread(store.current)
+        stored = await asyncio.to_thread(files_of, index, id)
+        # an id always means the same content, in its index: one that takes its place counts from 1 again
+        headers = {"Cache-Control": "private, no-cache", "ETag": f'"{index.facts.name}-{id}-{side}"'}
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
         content = await asyncio.to_thread(_jpeg, stored, side)
-        return Response(content, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})
+        return Response(content, media_type="image/jpeg", headers=headers)
 
 
 def files_of(index: ImageIndex, item: int) -> list[StoredFile]:
@@ -73,4 +79,4 @@ def _jpeg(stored: list[StoredFile], side: int) -> bytes:
             return to_jpeg(open_image(one.root / path, at_least=(side, side), box=box), side)
         except (DataError, OSError):
             continue
-    raise ProblemError(404, "the file of this image is not there any more; bring the index up to date")
+    raise ProblemError(404, "the file of this image cannot be opened any more; bring the index up to date")

@@ -2,7 +2,10 @@
 
 from typing import Annotated
 
-from fastapi import Path, Query
+from fastapi import Path, Query, Request
+
+from lookalike.errors import ArgumentError
+from lookalike.utils.validation import near_miss
 
 LARGEST_ID = 2**63 - 1
 MOST_HITS = 1000
@@ -37,8 +40,25 @@ UPLOAD = {
                 for kind in ("application/octet-stream", "image/jpeg", "image/png", "image/webp")
             },
             "multipart/form-data": {
-                "schema": {"type": "object", "properties": {"image": {"type": "string", "format": "binary"}}}
+                "schema": {
+                    "type": "object",
+                    "properties": {"image": {"type": "string", "format": "binary"}},
+                    "additionalProperties": False,
+                }
             },
         },
     }
 }
+
+
+async def refuse_unknown_parameters(request: Request) -> None:
+    """Refuses a parameter that the OpenAPI document does not declare, which would otherwise change nothing."""
+    operations = request.app.openapi()["paths"].get(request.scope["route"].path)
+    if operations is None:
+        return
+    declared = operations[request.method.lower()].get("parameters", [])
+    known = sorted(one["name"] for one in declared if one["in"] == "query")
+    for name in request.query_params:
+        if name not in known:
+            takes = f"known: {', '.join(known)}" if known else "there is none here"
+            raise ArgumentError(f"unknown parameter '{name}'{near_miss(name, known)} ({takes})")

@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from lookalike.errors import FileError, LookalikeError, first_line
 
@@ -48,6 +49,12 @@ def declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
+def _methods(request: Request) -> list[str]:
+    """The methods of all routes of a request's path."""
+    routes = [one for one in request.app.routes if one.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in routes for method in route.methods})
+
+
 def add_handlers(app: FastAPI) -> None:
     """Turns every error into a problem document."""
 
@@ -56,7 +63,13 @@ def add_handlers(app: FastAPI) -> None:
         return problem(error.status, error.detail, error.headers)
 
     @app.exception_handler(HTTPException)
-    async def _http(_: Request, error: HTTPException) -> JSONResponse:
+    async def _http(request: Request, error: HTTPException) -> JSONResponse:
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            methods = _methods(request)
+            detail = f"{request.method} is not answered here; use {' or '.join(methods)}"
+            return problem(error.status_code, detail, {"Allow": ", ".join(methods)})
+        if error.status_code == HTTPStatus.NOT_FOUND:
+            return problem(error.status_code, "nothing has this address; /openapi.json lists the API")
         return problem(error.status_code, str(error.detail), dict(error.headers or {}))
 
     @app.exception_handler(RequestValidationError)

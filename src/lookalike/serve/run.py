@@ -1,6 +1,8 @@
 """Runs the server until it is stopped."""
 
+import contextlib
 import errno
+import math
 import socket
 import sys
 from pathlib import Path
@@ -29,7 +31,8 @@ def serve(index: str | Path, settings: ServeSettings, *, device: str = "auto") -
         try:
             print(address(settings, listener.getsockname()[1]), flush=True)
             print("stop with Ctrl-C", file=sys.stderr)
-            uvicorn.Server(server_config(store, settings)).run(sockets=[listener])
+            with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it again once it has stopped
+                uvicorn.Server(server_config(store, settings)).run(sockets=[listener])
         finally:
             store.close()
 
@@ -45,6 +48,7 @@ def server_config(store: Store, settings: ServeSettings) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=10,
+        timeout_graceful_shutdown=math.ceil(settings.read_seconds),
         limit_concurrency=settings.max_connections,
     )
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request
 
+from lookalike.search.encoder import ImageEncoder
 from lookalike.search.image_search import SearchOptions, search_vectors
 from lookalike.search.index import ImageIndex
 from lookalike.serve.item_routes import files_of
@@ -58,6 +59,8 @@ def add_search(app: FastAPI, store: Store, settings: ServeSettings) -> None:
 
     async def answer(request: Request, item: int | None, page: Page) -> SearchAnswer:
         async with _place(request.app, settings):
+            await asyncio.to_thread(store.current)
+            encoder = store.encoder
             content = b"" if request.method == "GET" else await read_upload(request, settings)
             if (item is None) == (not content):
                 raise ProblemError(400, "send an image, or name one of the index by id; not both")
@@ -67,11 +70,11 @@ def add_search(app: FastAPI, store: Store, settings: ServeSettings) -> None:
                 vector = await request.app.state.batcher.submit(
                     await request.app.state.decoder.decode(content)
                 )
-            return await asyncio.to_thread(_search, store, vector, item, page)
+            return await asyncio.to_thread(_search, store, encoder, vector, item, page)
 
     @app.post("/api/search", responses=declared(404, 408, 413, 415), openapi_extra=UPLOAD)
     async def search(request: Request, page: Asked, id: OptionalQueryId = None) -> SearchAnswer:
-        """The images most similar to an uploaded image (the body, or a form's first file) or to image `id`."""
+        """The images most similar to an uploaded image (the body, or a form's only file) or to image `id`."""
         return await answer(request, id, page)
 
     @app.get("/api/search", responses=declared(404))
@@ -92,13 +95,18 @@ async def _place(app: FastAPI, settings: ServeSettings) -> AsyncIterator[None]:
         app.state.waiting -= 1
 
 
-def _search(store: Store, vector: Any, item: int | None, page: Page) -> SearchAnswer:
+def _search(store: Store, encoder: ImageEncoder, vector: Any, item: int | None, page: Page) -> SearchAnswer:
+    index = store.current()
+    if store.encoder is not encoder:
+        raise ProblemError(
+            503, "the index was replaced meanwhile; send it again", headers={"Retry-After": "0"}
+        )
     (found,) = search_vectors(
-        store.current(),
+        index,
         ["query"],
         vector[None],
         page.options,
-        fingerprint=store.encoder.fingerprint,
+        fingerprint=encoder.fingerprint,
         leave_out=[item],
     )
     hits = [hit.to_dict() for hit in found.hits]

@@ -30,13 +30,11 @@ class Store:
         return cls(folder, index, ImageEncoder.of_index(folder, device), device)
 
     def current(self) -> ImageIndex:
-        """The index as it is on disk now; one that was built again, with another model, is opened again."""
+        """The index as it is on disk now, with the model of its vectors in `encoder`."""
         with self._turn:
             if self.index.refresh():
                 self._count = None
             if self.index.facts.fingerprint != self.encoder.fingerprint:
-                self.index.close()
-                self.index = ImageIndex.open(self.folder)
                 self.encoder = ImageEncoder.of_index(self.folder, self._device)
             return self.index
 

@@ -16,10 +16,14 @@ from lookalike.serve.problems import ProblemError
 from lookalike.serve.settings import ServeSettings
 
 NAME = "the upload"
+HOW = (
+    "send the file as it is (curl --data-binary @FILE), or a form with this one file (curl -F image=@FILE); "
+    "not as text, JSON or base64, and not compressed again"
+)
 
 
 async def read_upload(request: Request, settings: ServeSettings) -> bytes:
-    """The image's bytes in a raw body or in a form's first file; empty if there is no body."""
+    """The image's bytes in a raw body or in a form's only file; empty if there is no body."""
     try:
         async with asyncio.timeout(settings.read_seconds):
             body = await _read_body(request, settings.max_bytes)
@@ -28,7 +32,7 @@ async def read_upload(request: Request, settings: ServeSettings) -> bytes:
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data":
         return body
-    return _first_file(body, options.get(b"boundary", b""))
+    return _only_file(body, options.get(b"boundary", b""))
 
 
 async def _read_body(request: Request, limit: int) -> bytes:
@@ -51,25 +55,27 @@ def _too_large(limit: int) -> ProblemError:
     return ProblemError(413, f"the upload is larger than {limit / 1024 / 1024:g} MB", headers=headers)
 
 
-def _first_file(body: bytes, boundary: bytes) -> bytes:
-    """The content of the first part of a multipart form."""
-    part, parts = bytearray(), 0
-
-    def begin() -> None:
-        nonlocal parts
-        parts += 1
+def _only_file(body: bytes, boundary: bytes) -> bytes:
+    """The content of a multipart form's one part; other fields would be lost, so they are refused."""
+    contents: list[bytearray] = []
 
     def data(chunk: bytes, start: int, end: int) -> None:
-        if parts == 1:
-            part.extend(chunk[start:end])
+        contents[-1] += chunk[start:end]
 
     try:
-        parser = MultipartParser(boundary, {"on_part_begin": begin, "on_part_data": data})
+        parser = MultipartParser(
+            boundary, {"on_part_begin": lambda: contents.append(bytearray()), "on_part_data": data}
+        )
         parser.write(body)
         parser.finalize()
     except (MultipartParseError, ValueError) as error:
         raise ProblemError(400, f"the form cannot be parsed ({error}); send the image as one file") from error
-    return bytes(part)
+    if len(contents) > 1:
+        detail = (
+            f"the form has {len(contents)} parts; send one image, and parameters in the address, such as ?k=5"
+        )
+        raise ProblemError(400, detail)
+    return bytes(contents[0]) if contents else b""
 
 
 class Decoder:
@@ -97,7 +103,7 @@ class Decoder:
         except TooManyPixelsError as error:
             raise ProblemError(413, str(error)) from error
         except DataError as error:
-            raise ProblemError(415, str(error)) from error
+            raise ProblemError(415, f"{error}; {HOW}") from error
         try:
             async with asyncio.timeout(self._settings.decode_seconds):
                 await self._slots.acquire()
@@ -109,7 +115,7 @@ class Decoder:
                 503, "the image takes too long to decode", headers={"Retry-After": "5"}
             ) from error
         except DataError as error:
-            raise ProblemError(422, str(error)) from error
+            raise ProblemError(422, f"{error}; {HOW}") from error
 
     def _decode(self, content: bytes) -> Tensor:
         return self._prepare(open_image(NAME, content=content))

@@ -3,6 +3,7 @@
 
 const $ = (id) => document.getElementById(id);
 const PAGE = 40;
+const PATH_LETTERS = 36; // that two lines of the narrowest card hold
 const state = { blob: null, id: null, browsing: false, next: null, asked: 0, picked: [] };
 const calibrated = document.body.dataset.threshold;
 const wide = window.matchMedia("(min-width: 761px)");
@@ -66,8 +67,8 @@ function show(answer, offset) {
   const count = $("hits").children.length;
   const below = document.querySelectorAll(".hit.below").length;
   if (!slid && !state.browsing && answer.threshold !== null) slideTo(answer.threshold);
-  if (!state.browsing && answer.unknown) say(`Unknown: nothing in the index is similar enough.${count ? "" : " What is below the threshold is hidden."}`, "unknown");
-  else say(count ? `${count} images shown` + (below ? `, ${below} of them below the threshold` : "") : "No image matches.");
+  if (!state.browsing && answer.unknown && (count || $("hide").checked)) say(`Unknown: nothing in the index is similar enough.${count ? "" : " What is below the threshold is hidden."}`, "unknown");
+  else say(count ? `${count} image${count === 1 ? "" : "s"} shown` + (below ? `, ${below} of them below the threshold` : "") : "No image matches.");
 }
 
 function slideTo(value) {
@@ -88,13 +89,15 @@ function card(hit) {
   image.src = `/api/items/${hit.id}/image?side=320`;
   image.addEventListener("error", () => image.removeAttribute("src"));
   const name = document.createElement("span");
-  name.textContent = (hit.similarity === undefined ? "" : `${hit.similarity.toFixed(3)}  `) + (hit.label || "");
+  name.append(hit.similarity === undefined ? "" : `${hit.similarity.toFixed(3)}  `, isolated(hit.label));
   const path = document.createElement("span");
   path.className = "path";
   const more = hit.copies.length ? ` (+${hit.copies.length})` : "";
   // the folder of a class repeats its name, and the end of a long path is what tells two files apart
   const short = hit.label && hit.path.startsWith(`${hit.label}/`) ? hit.path.slice(hit.label.length + 1) : hit.path;
-  path.textContent = (hit.missing ? "file is gone: " : "") + short + more;
+  const letters = [...short];
+  const end = letters.length > PATH_LETTERS ? `\u2026${letters.slice(1 - PATH_LETTERS).join("")}` : short;
+  path.append(hit.missing ? "file is gone: " : "", ...isolatedParts(end), more);
   button.append(image, name, path);
   button.addEventListener("click", () => from(hit.id));
   const compare = document.createElement("button");
@@ -109,6 +112,15 @@ function card(hit) {
   item.append(button, compare);
   return item;
 }
+
+// A name in a script of its own direction, which must not turn the text around it.
+function isolated(text) {
+  const element = document.createElement("bdi");
+  element.textContent = text;
+  return element;
+}
+
+const isolatedParts = (path) => path.split(/(\/)/).map(isolated);
 
 function preview(source) {
   $("preview").src = source;
@@ -139,7 +151,7 @@ function pick(button) {
   if (state.picked.length < 2) return say(state.picked.length ? "Pick a second image to compare the two (c, or its \u21c4)." : "");
   ["left", "right"].forEach((side, number) => {
     $(side).src = `/api/items/${state.picked[number].dataset.id}/image?side=1200`;
-    $(`${side}-name`).textContent = state.picked[number].title;
+    $(`${side}-name`).replaceChildren(...isolatedParts(state.picked[number].title));
   });
   document.querySelectorAll(".hit.picked").forEach((one) => one.classList.remove("picked"));
   $("compare").showModal();
