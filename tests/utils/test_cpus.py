@@ -1,10 +1,12 @@
 """CPUs are those that the process may use, not those of the machine."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from lookalike.data.dataloader import decoding_workers
+from lookalike.errors import FileError
 from lookalike.utils import cpus
 from lookalike.utils.cpus import available_cpus
 
@@ -43,3 +45,15 @@ def test_ranks_share_the_decoding_processes(monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     assert decoding_workers(None) == 3
     assert decoding_workers(5) == 5
+
+
+def test_processes_are_refused_where_shared_memory_is_full(tmp_path, monkeypatch):
+    usage = SimpleNamespace(free=64 << 20)
+    monkeypatch.setattr(cpus.shutil, "disk_usage", lambda place: usage)
+    cpus.check_shared_memory(tmp_path)
+    usage.free = 1 << 16
+    cpus.check_shared_memory(tmp_path / "absent")  # systems without /dev/shm
+    with pytest.raises(
+        FileError, match=r"too little shared memory .* set data\.workers=0, or .* --shm-size=1g"
+    ):
+        cpus.check_shared_memory(tmp_path)

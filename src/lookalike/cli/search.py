@@ -100,7 +100,7 @@ def _files(images: list[Path]) -> list[Path]:
     files: list[Path] = []
     for image in images:
         if str(image) == "-":
-            files += [Path(line.rstrip("\n")) for line in sys.stdin if line.strip()]
+            files += [Path(line.rstrip("\n")) for line in sys.stdin or () if line.strip()]
         elif image.is_dir():
             files += [image / path for path in images_below(image)]
         else:

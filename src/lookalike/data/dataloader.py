@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.errors import TrainingError, first_line
-from lookalike.utils.cpus import available_cpus, check_open_files
+from lookalike.utils.cpus import MORE_SHARED_MEMORY, available_cpus, check_open_files, check_shared_memory
 from lookalike.utils.threads import in_threads
 
 SLOW = 0.0015
@@ -46,10 +46,7 @@ def _explained(error: RuntimeError) -> RuntimeError:
     """The error of a decoding process that the system has ended, with a remedy; any other as it is."""
     text = str(error)
     if "Bus error" in text or "shared memory" in text:
-        return TrainingError(
-            "decoding processes have too little shared memory (/dev/shm); set data.workers=0, or give the container "
-            f"more, such as docker run --shm-size=1g ({first_line(error)})"
-        )
+        return TrainingError(f"{MORE_SHARED_MEMORY} ({first_line(error)})")
     if "DataLoader worker" in text and ("killed by signal" in text or "exited unexpectedly" in text):
         return TrainingError(
             "the system has ended a decoding process, most likely because memory ran out; set data.workers lower "
@@ -91,6 +88,7 @@ class ImageLoader:
         self._rows[:] = map(list, rows)
         if self._loader is not None and self._loader._iterator is None:
             check_open_files(FILES_PER_WORKER * self._loader.num_workers)
+            check_shared_memory()
         try:
             for images, labels, _rows in self._loader:
                 yield images, labels

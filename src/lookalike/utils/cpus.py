@@ -1,12 +1,23 @@
+<<<<<<< HEAD
 """Limits of this process: CPUs by affinity, container and ranks; open files."""
+=======
+"""What this process may use: CPUs by affinity, container and ranks; open files; shared memory."""
+>>>>>>> data5
 
 import math
 import os
+import shutil
 from pathlib import Path
 
 from lookalike.errors import FileError
 
 CGROUP = Path("/sys/fs/cgroup")
+SHARED_MEMORY = Path("/dev/shm")
+LEAST_SHARED_MEMORY = 1 << 20
+MORE_SHARED_MEMORY = (
+    "decoding processes have too little shared memory (/dev/shm); set data.workers=0, or give the container more, such "
+    "as docker run --shm-size=1g"
+)
 
 
 def available_cpus(cgroup: Path = CGROUP) -> int:
@@ -52,3 +63,13 @@ def check_open_files(count: int) -> None:
     finally:
         for number in opened:
             os.close(number)
+
+
+def check_shared_memory(place: Path = SHARED_MEMORY) -> None:
+    """Refuses to start processes where shared memory has no room for one small batch; a later lack ends them.
+
+    Raises:
+        FileError: with the remedy.
+    """
+    if place.is_dir() and shutil.disk_usage(place).free < LEAST_SHARED_MEMORY:
+        raise FileError(MORE_SHARED_MEMORY)
