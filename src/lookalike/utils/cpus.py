@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Limits of this process: CPUs by affinity, container and ranks; open files."""
-=======
-"""What this process may use: CPUs by affinity, container and ranks; open files; shared memory."""
->>>>>>> data5
+"""Limits of this process: CPUs by affinity, container and ranks; open files; shared memory."""
 
 import math
 import os
