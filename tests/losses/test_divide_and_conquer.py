@@ -22,7 +22,7 @@ def images(seed=0):
 def planned(done=0.0, **settings):
     """A loss that has looked and planned an epoch, and the plan."""
     loss = DivideAndConquer(CLASSES, DIM, learners=2, **settings)
-    loss.look(images(), torch.from_numpy(LABELS))
+    loss.update(images(), torch.from_numpy(LABELS))
     return loss, loss.plan(LABELS, np.random.default_rng(0), done=done, classes=2, per_class=3)
 
 
@@ -76,8 +76,8 @@ def test_with_unit_slices_the_lengths_of_slices_do_not_matter():
 
 def test_clusters_are_due_every_few_epochs_until_batches_are_no_longer_by_cluster():
     loss = DivideAndConquer(CLASSES, DIM, learners=2, every=2)
-    assert [epoch for epoch in range(1, 11) if loss.due(epoch, (epoch - 1) / 10)] == [1, 3, 5, 7, 9]
-    assert not loss.due(9, 0.96)
+    assert [epoch for epoch in range(1, 11) if loss.needs_update(epoch, (epoch - 1) / 10)] == [1, 3, 5, 7, 9]
+    assert not loss.needs_update(9, 0.96)
 
 
 def test_a_saved_state_keeps_the_clusters():

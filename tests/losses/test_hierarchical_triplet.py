@@ -18,7 +18,7 @@ def looked(dtype=torch.float64, **settings):
         torch.randn(len(LABELS), 6, generator=torch.Generator().manual_seed(0), dtype=dtype), dim=1
     )
     loss = HierarchicalTriplet(5, 6, **settings).to(dtype)
-    loss.look(unit, LABELS)
+    loss.update(unit, LABELS)
     return loss, unit
 
 
@@ -99,7 +99,7 @@ def test_a_class_of_one_image_has_the_mean_spread_and_is_in_no_batch():
         torch.randn(12, 6, generator=torch.Generator().manual_seed(1)), dim=1
     )
     loss = HierarchicalTriplet(5, 6, neighborhood=2)
-    loss.look(unit, labels)
+    loss.update(unit, labels)
     assert loss.spread_C[4].item() == pytest.approx(loss.spread_C[:4].mean().item())
     plan = loss.plan(labels.numpy(), np.random.default_rng(0), done=0, classes=4, per_class=2)
     assert all(set(labels[rows].tolist()) == {0, 1, 2, 3} for rows in plan)

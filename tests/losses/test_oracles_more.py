@@ -90,7 +90,7 @@ def hierarchical_triplet(given, s, embeddings, labels):
     loss = HierarchicalTriplet(
         given["C"], given["d"], beta=s["beta"], levels=s["L"], merge=s["merge"]
     ).double()
-    loss.look(embeddings.detach(), labels)
+    loss.update(embeddings.detach(), labels)
     return loss
 
 

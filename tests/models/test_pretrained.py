@@ -212,3 +212,13 @@ def test_auto_takes_the_package_where_one_holds_the_weights(monkeypatch):
     )
     assert load_backbone("resnet18").origin == "hub resnet18"
     assert asked == ["resnet18"]
+
+
+def test_weights_in_another_order_of_dimensions_are_not_taken_for_the_network_s(tmp_path):
+    """As TensorFlow keeps a convolution: as many numbers, which mean others."""
+    tensors = timm.create_model("resnet18").state_dict()
+    tensors["conv1.weight"] = tensors["conv1.weight"].permute(2, 3, 1, 0)
+    with pytest.raises(
+        FileError, match=r"1 of another shape: conv1.weight \(7, 7, 3, 64\) for \(64, 3, 7, 7\)"
+    ):
+        load_backbone("resnet18", saved(tmp_path, tensors))

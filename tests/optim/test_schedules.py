@@ -3,7 +3,7 @@
 import pytest
 
 from lookalike.config.schema import ScheduleSettings, TrainSettings
-from lookalike.optim.schedules import drops, lr_factor, replayed
+from lookalike.optim.schedules import drop_epochs, lr_factor, replay_schedule
 
 
 def factors(schedule, epochs, metrics=()):
@@ -63,12 +63,12 @@ def test_plateau_waits_for_patience_and_starts_again_after_a_drop():
     schedule = ScheduleSettings(name="plateau", gamma=0.1, patience=1)
     metrics = [0.5, 0.6, 0.6, 0.59, 0.58, 0.7, 0.7]
     assert factors(schedule, 8, metrics) == pytest.approx([1, 1, 1, 1, 0.1, 0.1, 0.1, 0.1])
-    assert drops(schedule, epochs=8, metrics=metrics) == [4]
+    assert drop_epochs(schedule, epochs=8, metrics=metrics) == [4]
 
 
 def test_replay_repeats_the_drops_of_a_plateau_run():
     plateau = ScheduleSettings(name="plateau", gamma=0.1, patience=0)
     metrics = [0.5, 0.5, 0.6, 0.6]
-    replay = replayed(TrainSettings(schedule=plateau), drops(plateau, epochs=4, metrics=metrics))
+    replay = replay_schedule(TrainSettings(schedule=plateau), drop_epochs(plateau, epochs=4, metrics=metrics))
     assert factors(replay, 5) == pytest.approx(factors(plateau, 5, metrics))
-    assert factors(replayed(TrainSettings(schedule=plateau), []), 5) == [1.0] * 5
+    assert factors(replay_schedule(TrainSettings(schedule=plateau), []), 5) == [1.0] * 5

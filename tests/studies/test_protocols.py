@@ -12,7 +12,7 @@ from lookalike.data.dataset import LabeledImages
 from lookalike.errors import ArgumentError, TrainingError, UnknownNameError
 from lookalike.losses import LOSSES
 from lookalike.losses.search_range import SearchRange
-from lookalike.optim.schedules import drops, lr_factor, replayed
+from lookalike.optim.schedules import drop_epochs, lr_factor, replay_schedule
 from lookalike.studies.metric_keys import check_metric
 from lookalike.studies.protocols import PROTOCOLS, Busy, Task
 from lookalike.studies.protocols.folds import fold_splits, folds, joined
@@ -97,15 +97,15 @@ def test_recorded_drops_are_replayed_on_time_or_an_epoch_late():
     """Rises until epoch 3, then rests: with patience 1 the rate falls after epochs 5 and 7."""
     watched = [0.1, 0.2, 0.3, 0.3, 0.3, 0.3, 0.3]
     plateau = ScheduleSettings(name="plateau", gamma=0.1, patience=1)
-    recorded = drops(plateau, epochs=7, metrics=watched)
+    recorded = drop_epochs(plateau, epochs=7, metrics=watched)
     assert recorded == [5, 7]
     train = TrainSettings(schedule=plateau)
-    exact = replayed(train, recorded)
-    late = replayed(train.model_copy(update={"compat": CompatSettings(replay_delay=1)}), recorded)
+    exact = replay_schedule(train, recorded)
+    late = replay_schedule(train.model_copy(update={"compat": CompatSettings(replay_delay=1)}), recorded)
     factors = [[lr_factor(s, epoch=e, epochs=7, metrics=[]) for e in (5, 6, 7)] for s in (exact, late)]
     assert factors == [pytest.approx([1, 0.1, 0.1]), pytest.approx([1, 1, 0.1])]
     step = ScheduleSettings(name="step", every=2)
-    assert replayed(TrainSettings(schedule=step), [1]) == step
+    assert replay_schedule(TrainSettings(schedule=step), [1]) == step
 
 
 def test_an_interrupted_unit_continues(squares, tmp_path):

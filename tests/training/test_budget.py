@@ -10,9 +10,9 @@ from lookalike.training.budget import (
     Rung,
     estimate,
     ladder,
+    line_through,
     plan_lines,
     plan_run,
-    through,
 )
 
 ONE_PIXEL = PerImage(0.0, 1e-6)
@@ -21,7 +21,7 @@ COUNTS = Counts(train=800, validation=200, test=500)
 
 
 def test_two_measurements_give_a_line_in_the_number_of_pixels():
-    cost = through((100, 0.03), (200, 0.06))
+    cost = line_through((100, 0.03), (200, 0.06))
     assert cost(100) == pytest.approx(0.03)
     assert cost(200) == pytest.approx(0.06)
     assert cost.fixed == pytest.approx(0.02)
@@ -29,10 +29,10 @@ def test_two_measurements_give_a_line_in_the_number_of_pixels():
 
 
 def test_measurements_that_fall_with_the_size_give_no_negative_cost():
-    cost = through((100, 0.05), (200, 0.03))
+    cost = line_through((100, 0.05), (200, 0.03))
     assert cost.per_pixel == 0
     assert cost(32) == pytest.approx(0.03) or cost(32) == pytest.approx(0.05)
-    steep = through((100, 0.0), (200, 0.03))
+    steep = line_through((100, 0.0), (200, 0.03))
     assert steep.fixed == 0
 
 

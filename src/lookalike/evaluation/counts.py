@@ -11,6 +11,7 @@ from lookalike.ranking import Comparison, QuerySet
 def count_everything(
     query_set: QuerySet,
     comparison: Comparison,
+    *,
     ks: Sequence[int],
     tied: np.ndarray,
     ignored: dict[str, int],
@@ -25,16 +26,16 @@ def count_everything(
         ignored: rows left out for their label.
         separate: the gallery was given apart from the queries.
     """
-    alone = query_set.count_positives() == 0
-    classes = np.unique(query_set.labels[alone]).tolist()
+    unmatched = query_set.count_positives() == 0
+    classes = np.unique(query_set.labels[unmatched]).tolist()
     most = max(1, len(query_set.gallery_labels) - int((query_set.own >= 0).all()))
     return {
         "queries": len(query_set),
         "gallery": len(query_set.gallery_labels),
         "separate_gallery": separate,
         "classes": len(np.unique(query_set.labels)),
-        "scored": len(query_set) if no_match == "miss" else int((~alone).sum()),
-        "no_match": int(alone.sum()),
+        "scored": len(query_set) if no_match == "miss" else int((~unmatched).sum()),
+        "no_match": int(unmatched.sum()),
         "no_match_classes": classes if class_names is None else [class_names[c] for c in classes],
         "ignored": ignored,
         "tied_queries": int(tied.sum()),

@@ -87,26 +87,29 @@ def evaluate(
     separate = gallery_embeddings is not None
     if separate and gallery is not None:
         raise ArgumentError("gallery= selects rows of embeddings; it cannot go with gallery_embeddings=")
-    asked = select_rows(query, count, "query")
-    asking = drop_ignored(asked, classes, "query", ignore_labels)
+    chosen_queries = select_rows(query, count, "query")
+    query_rows = drop_ignored(chosen_queries, classes, "query", ignore_labels)
     source, gallery_classes = (gallery_embeddings, None) if separate else (embeddings, classes)
     if gallery_classes is None:
         rows = count_rows(source, "gallery_embeddings")
         gallery_classes = check_labels(
             gallery_labels, rows, "gallery_labels", "gallery_embeddings", ignore_labels
         )
-    offered = select_rows(gallery, len(gallery_classes), "gallery")
-    retrievable = drop_ignored(offered, gallery_classes, "gallery", ignore_labels)
-    ignored = {"queries": len(asked) - len(asking), "gallery": len(offered) - len(retrievable)}
+    chosen_gallery = select_rows(gallery, len(gallery_classes), "gallery")
+    gallery_rows = drop_ignored(chosen_gallery, gallery_classes, "gallery", ignore_labels)
+    ignored = {
+        "queries": len(chosen_queries) - len(query_rows),
+        "gallery": len(chosen_gallery) - len(gallery_rows),
+    }
 
-    own = np.full(len(asking), -1)
+    own = np.full(len(query_rows), -1)
     if not separate:
         position = np.full(count, -1)
-        position[retrievable] = np.arange(len(retrievable))
-        own = position[asking]
-    query_set = QuerySet(classes[asking], gallery_classes[retrievable], own)
+        position[gallery_rows] = np.arange(len(gallery_rows))
+        own = position[query_rows]
+    query_set = QuerySet(classes[query_rows], gallery_classes[gallery_rows], own)
     comparison, memory_mb = _prepare(
-        embeddings, asking, source, retrievable, similarity, device, memory_mb, gallery_block
+        embeddings, query_rows, source, gallery_rows, similarity, device, memory_mb, gallery_block
     )
     per_query, tied = measure_queries(
         comparison,
@@ -116,16 +119,25 @@ def evaluate(
         query_block=query_block,
         processes=processes or Processes(),
     )
-    alone = query_set.count_positives() == 0
+    unmatched = query_set.count_positives() == 0
     if no_match == "miss":
         for column in per_query.values():
-            column[alone] = 0.0
-    counts = count_everything(query_set, comparison, ks, tied, ignored, separate, class_names, no_match)
+            column[unmatched] = 0.0
+    counts = count_everything(
+        query_set,
+        comparison,
+        ks=ks,
+        tied=tied,
+        ignored=ignored,
+        separate=separate,
+        class_names=class_names,
+        no_match=no_match,
+    )
     values = {key: _mean(column[~np.isnan(column)]) for key, column in per_query.items()}
     clustered = None
     if clustering:
         scores = cluster_scores(
-            embeddings[asking] if len(asking) < count else embeddings,
+            embeddings[query_rows] if len(query_rows) < count else embeddings,
             query_set.labels,
             normalize=similarity == "cosine",
         )
@@ -133,17 +145,17 @@ def evaluate(
         values |= scores
     figures = None
     if open_set:
-        asked_vectors = embeddings[asking]
+        query_vectors = embeddings[query_rows]
         if separate:
             figures = evaluate_against_gallery(
-                asked_vectors,
+                query_vectors,
                 query_set.labels,
-                source[retrievable],
+                source[gallery_rows],
                 query_set.gallery_labels,
                 similarity=similarity,
             )
         else:
-            figures = evaluate_open_set(asked_vectors, query_set.labels, class_names, similarity=similarity)
+            figures = evaluate_open_set(query_vectors, query_set.labels, class_names, similarity=similarity)
     return RetrievalResult(
         values=values,
         class_average={
@@ -152,7 +164,7 @@ def evaluate(
         counts=counts,
         per_query=per_query,
         labels=query_set.labels,
-        rows=asking,
+        rows=query_rows,
         settings={
             "similarity": similarity,
             "no_match": no_match,
@@ -168,9 +180,9 @@ def evaluate(
 
 def _prepare(
     embeddings: Any,
-    asking: np.ndarray,
+    query_rows: np.ndarray,
     source: Any,
-    retrievable: np.ndarray,
+    gallery_rows: np.ndarray,
     similarity: str,
     device: str | torch.device | None,
     memory_mb: float | None,
@@ -178,8 +190,8 @@ def _prepare(
 ) -> tuple[Comparison, float]:
     """Both sides, and the memory that is left for comparing them."""
     where = comparison_device(source, device)
-    same = source is embeddings and np.array_equal(asking, retrievable)
-    rows = len(retrievable) + (0 if same else len(asking))
+    same = source is embeddings and np.array_equal(query_rows, gallery_rows)
+    rows = len(gallery_rows) + (0 if same else len(query_rows))
     prepared_mb = rows * source.shape[1] * 4 / 2**20
     if memory_mb is None:
         memory_mb = max(_LEAST_MEMORY_MB, 3 * prepared_mb)
@@ -190,8 +202,8 @@ def _prepare(
         chosen = None if np.array_equal(which, np.arange(len(matrix))) else which
         return Vectors(matrix, similarity, what=what, device=where, keep=keep, rows=chosen)
 
-    right = vectors(source, retrievable, "embeddings" if source is embeddings else "gallery embeddings")
-    left = right if same else vectors(embeddings, asking, "embeddings")
+    right = vectors(source, gallery_rows, "embeddings" if source is embeddings else "gallery embeddings")
+    left = right if same else vectors(embeddings, query_rows, "embeddings")
     left_mb = memory_mb - (prepared_mb if keep else 0)
     return Comparison(left, right, gallery_block=gallery_block), min(left_mb, _LEAST_MEMORY_MB)
 

@@ -1,6 +1,6 @@
 """Losses that choose the batches of each epoch themselves, from vectors of all training images.
 
-Before an epoch, training calls `look` when the loss is `due`, and then `plan`; see `training.planned_batches`.
+Before an epoch, training calls `update` when `needs_update` says so, and then `plan`; see `training.planned_batches`.
 """
 
 from abc import abstractmethod
@@ -22,16 +22,16 @@ class BatchPlanner(MetricLoss):
 
     @property
     @abstractmethod
-    def looks_at_pooled(self) -> bool:
-        """Whether `look` takes the pooled vectors before the projection, instead of the embeddings."""
+    def reads_pooled(self) -> bool:
+        """Whether `update` takes the pooled vectors before the projection, instead of the embeddings."""
 
     @abstractmethod
-    def due(self, epoch: int, done: float) -> bool:
-        """Whether `look` has to be called before an epoch, counted from 1; `done` is the share of epochs before it."""
+    def needs_update(self, epoch: int, done: float) -> bool:
+        """Whether `update` has to be called before `epoch`, from 1; `done` is the share of epochs before it."""
 
     @abstractmethod
-    def look(self, vectors_ND: Tensor, labels_N: Tensor) -> None:
-        """Renews what the batches depend on."""
+    def update(self, vectors_ND: Tensor, labels_N: Tensor) -> None:
+        """Computes again what the batches depend on, such as clusters of the images."""
 
     @abstractmethod
     def plan(

@@ -93,15 +93,15 @@ class DivideAndConquer(BatchPlanner):
         self._turns: list[int] = []
 
     @property
-    def looks_at_pooled(self) -> bool:
+    def reads_pooled(self) -> bool:
         """Whether pooled vectors are clustered."""
         return self.cluster_pooled
 
-    def due(self, epoch: int, done: float) -> bool:
+    def needs_update(self, epoch: int, done: float) -> bool:
         """Every few epochs, while batches are by cluster."""
         return done < self.clusters_until and (epoch - 1) % self.every == 0
 
-    def look(self, vectors_ND: Tensor, labels_N: Tensor) -> None:
+    def update(self, vectors_ND: Tensor, labels_N: Tensor) -> None:
         """Clusters the images again; a cluster keeps the number, and so the slice, of an earlier one."""
         unit_ND = unit_rows(vectors_ND).numpy()
         found_N = spherical_kmeans(unit_ND, self.learners, seed=self.seed)

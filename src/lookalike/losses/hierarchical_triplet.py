@@ -140,16 +140,16 @@ class HierarchicalTriplet(BatchPlanner):
         self.register_buffer("mean_CD", torch.zeros(num_classes, embedding_dim, dtype=kind))
 
     @property
-    def looks_at_pooled(self) -> bool:
+    def reads_pooled(self) -> bool:
         """False: the tree is of embeddings."""
         return False
 
-    def due(self, epoch: int, done: float) -> bool:
+    def needs_update(self, epoch: int, done: float) -> bool:
         """Every few epochs."""
         return (epoch - 1) % self.every == 0
 
     @torch.no_grad()
-    def look(self, vectors_ND: Tensor, labels_N: Tensor) -> None:
+    def update(self, vectors_ND: Tensor, labels_N: Tensor) -> None:
         """Builds the tree of the classes."""
         count_C = torch.bincount(labels_N, minlength=self.num_classes)
         mean_CD, spread_C = class_spreads(unit_rows(vectors_ND), labels_N, self.num_classes)

@@ -18,10 +18,8 @@ class PaddedKernelConv2d(Conv2dSame):  # type: ignore[misc]  # timm has no types
 
     def forward(self, maps_BCHW: Tensor) -> Tensor:
         """(B, C, H, W) to (B, C', ceil(H / stride), ceil(W / stride))."""
-        if maps_BCHW.device.type == "cuda" or self.dilation != (
-            1,
-            1,
-        ):  # GPUs have no fast kernel of these sizes
+        on_gpu = maps_BCHW.device.type == "cuda"  # which has no fast kernel of these sizes
+        if on_gpu or self.dilation != (1, 1):
             outputs: Tensor = super().forward(maps_BCHW)
             return outputs
         sizes = zip(maps_BCHW.shape[2:], self.kernel_size, self.stride, self.dilation, strict=True)

@@ -3,7 +3,7 @@
 Weights that do not fit are refused with the names that differ.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -83,7 +83,7 @@ def load_named_weights(
     extra = [key for key in named if key not in wanted]
     shapes = []
     for key in wanted.keys() & named.keys():
-        if named[key].numel() == wanted[key].numel():
+        if _without_ones(named[key].shape) == _without_ones(wanted[key].shape):
             named[key] = named[key].reshape(wanted[key].shape)
         else:
             shapes.append(f"{key} {tuple(named[key].shape)} for {tuple(wanted[key].shape)}")
@@ -92,6 +92,11 @@ def load_named_weights(
         found = "; ".join(f"{len(keys)} {what}: {', '.join(keys[:3])}" for what, keys in parts if keys)
         raise FileError(f"weights in {where} do not fit the backbone ({found})")
     backbone.load_state_dict(named, strict=False)
+
+
+def _without_ones(shape: Sequence[int]) -> list[int]:
+    """A shape without its dimensions of size 1."""
+    return [size for size in shape if size != 1]
 
 
 def _without_prefix(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -37,11 +37,11 @@ def lr_factor(
         falling = (1 + math.cos(math.pi * progress)) / 2 if schedule.name == "cosine" else 1 - progress
         return rising * falling
     return schedule.gamma ** len(
-        [drop for drop in drops(schedule, epochs=epochs, metrics=metrics) if drop < epoch]
+        [drop for drop in drop_epochs(schedule, epochs=epochs, metrics=metrics) if drop < epoch]
     )
 
 
-def drops(schedule: ScheduleSettings, *, epochs: int, metrics: Sequence[float]) -> list[int]:
+def drop_epochs(schedule: ScheduleSettings, *, epochs: int, metrics: Sequence[float]) -> list[int]:
     """The epochs after which the rate fell, so that a plateau run can be replayed on other data."""
     if schedule.name == "plateau":
         return _plateaus(metrics, schedule.patience)
@@ -50,7 +50,7 @@ def drops(schedule: ScheduleSettings, *, epochs: int, metrics: Sequence[float]) 
     return []
 
 
-def replayed(settings: TrainSettings, recorded: Sequence[int]) -> ScheduleSettings:
+def replay_schedule(settings: TrainSettings, recorded: Sequence[int]) -> ScheduleSettings:
     """The schedule of a refit: a plateau schedule as the drops it made in an earlier run, any other as it is.
 
     Data without validation classes gives no metric to watch. The authors of ProxyNCA++ repeat each drop an epoch

@@ -26,7 +26,7 @@ class PerImage:
         return self.fixed + self.per_pixel * size * size
 
 
-def through(first: tuple[int, float], second: tuple[int, float]) -> PerImage:
+def line_through(first: tuple[int, float], second: tuple[int, float]) -> PerImage:
     """The line through two measurements (size, seconds); neither part is below 0."""
     (size, seconds), (larger, more) = sorted((first, second))
     per_pixel = max(0.0, (more - seconds) / (larger**2 - size**2))

@@ -17,7 +17,7 @@ from lookalike.training.projection import init_start
 from lookalike.training.summary import describe_gain
 from lookalike.training.trainable import TrainablePart
 
-ONE_ERROR = 0.683
+ONE_STANDARD_ERROR = 0.683
 """How much of a normal distribution lies within one standard error."""
 
 
@@ -45,7 +45,7 @@ def choose_views(
         )
         metric = experiment.train.metric
         columns = one.per_query[metric], both.per_query[metric]
-        gain = paired_difference(metric, *columns, one.labels, confidence=ONE_ERROR).difference
+        gain = paired_difference(metric, *columns, one.labels, confidence=ONE_STANDARD_ERROR).difference
         views = 2 if gain.low > 0 else 1
         context.progress.say(views_line(metric, views, gain))
     embedder.set_views(views)

@@ -20,7 +20,7 @@ from lookalike.models.batch_norm import freeze_batch_norm
 from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.models.fuse import fuse_for_inference
 from lookalike.models.whitening import whitened
-from lookalike.training.budget import Costs, through
+from lookalike.training.budget import Costs, line_through
 from lookalike.training.setup import default_precision
 from lookalike.training.trainable import TrainablePart
 from lookalike.utils.device import keep_random_state
@@ -47,7 +47,7 @@ def measure_costs(
     with keep_random_state(device):
         found = [_at_size(embedder, mode, frozen_stages, size, device, dtype) for size in sizes]
     frozen, forward, step = (
-        through((sizes[0], one), (sizes[1], other)) for one, other in zip(*found, strict=True)
+        line_through((sizes[0], one), (sizes[1], other)) for one, other in zip(*found, strict=True)
     )
     cubed = (embedder.pooled_dim / WIDTH) ** 3
     return Costs(_decoding(embedder, table), frozen, forward, step, cubed * _closed_form())

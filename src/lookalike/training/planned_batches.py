@@ -33,10 +33,10 @@ class PlannedBatches:
         self._rows: list[list[int]] = []
 
     def set_epoch(self, epoch: int) -> None:
-        """Embeds the training images if the loss is due, and plans the epoch."""
+        """Embeds the training images if the loss needs them, and plans the epoch."""
         done = (epoch - 1) / max(self.epochs, 1)
-        if self.loss.due(epoch, done):
-            self.loss.look(self.vectors(self.loss.looks_at_pooled), self.labels.cpu())
+        if self.loss.needs_update(epoch, done):
+            self.loss.update(self.vectors(self.loss.reads_pooled), self.labels.cpu())
         self._rows = self.loss.plan(
             self.labels.numpy(),
             np.random.default_rng((self.seed, epoch)),

@@ -13,8 +13,8 @@ from lookalike.errors import ArgumentError
 from lookalike.evaluation import Interval, paired_difference
 from lookalike.losses import HierarchicalProxyLoss
 from lookalike.models.embedder import Embedder
-from lookalike.optim.schedules import drops, replayed
-from lookalike.training.choose_views import ONE_ERROR, choose_views
+from lookalike.optim.schedules import drop_epochs, replay_schedule
+from lookalike.training.choose_views import ONE_STANDARD_ERROR, choose_views
 from lookalike.training.context import RunContext
 from lookalike.training.embed_inputs import embed_all
 from lookalike.training.feature_cache import FeatureCache
@@ -71,14 +71,16 @@ def select(
         if means is not None:
             finished, candidates["finished"] = validation.measure()
             columns = plain.per_query[settings.metric], finished.per_query[settings.metric]
-            gain = paired_difference(settings.metric, *columns, plain.labels, confidence=ONE_ERROR).difference
+            gain = paired_difference(
+                settings.metric, *columns, plain.labels, confidence=ONE_STANDARD_ERROR
+            ).difference
     what = choose(candidates, settings.metric, gain)
     if what != "finished" and "finished" in candidates:
         embedder.projection = projection
     elif means is not None:
         save_proxies(context, split.train.class_names, means, per_class=1)
     context.progress.say(choice_line(what, state.best_epoch, candidates, settings.metric, gain))
-    recorded = drops(settings.schedule, epochs=state.epoch, metrics=state.values(settings.metric))
+    recorded = drop_epochs(settings.schedule, epochs=state.epoch, metrics=state.values(settings.metric))
     return start, SelectionResult(what, state.best_epoch, state.epoch, candidates, gain, tuple(recorded))
 
 
@@ -94,7 +96,7 @@ def refit(
     start = copy.deepcopy(trainable.embedder)
     context.progress.say(f"refit on all {trainval.num_classes} training classes")
     settings = settings.model_copy(
-        update={"epochs": choice.epoch, "schedule": replayed(settings, choice.drops)}
+        update={"epochs": choice.epoch, "schedule": replay_schedule(settings, choice.drops)}
     )
     Stage("refit", context, trainable, loss, inputs, settings, None).train()
     if choice.what == "finished":

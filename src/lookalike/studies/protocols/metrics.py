@@ -11,6 +11,7 @@ from lookalike.evaluation.clustering import cluster_scores
 from lookalike.ranking import nearest
 from lookalike.studies.metric_keys import CLUSTERING, COSTS, SIMILARITIES, split_key
 from lookalike.training.evaluate_run import score
+from lookalike.training.step_log import peak_memory_gb
 
 Matrix = NDArray[np.float32]
 
@@ -58,7 +59,7 @@ def costs(keys: tuple[str, ...], curve: list[dict[str, float]], epoch: int) -> d
         if steps := sum(point["steps"] for point in curve):
             found["seconds_per_iteration"] = total / steps
     if torch.cuda.is_available():
-        found["peak_memory_gb"] = torch.cuda.max_memory_allocated() / 2**30
+        found["peak_memory_gb"] = peak_memory_gb(torch.device("cuda"))
     return {key: value for key, value in found.items() if key in keys}
 
 
