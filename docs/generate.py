@@ -227,11 +227,28 @@ def python_api() -> str:
         blocks.append(f"## {name}")
         if inspect.isclass(value) or inspect.isfunction(value):
             if not (inspect.isclass(value) and issubclass(value, Exception)):
-                blocks.append(f"```python\n{name}{_signature(value)}\n```")
+                blocks.append(f"```python\n{_calls(name, value)}\n```")
             blocks.append(_paragraphs(inspect.getdoc(value)).split("\n\n")[0])
         else:
             blocks.append(f"A table of {len(value)} entries: {', '.join(f'`{key}`' for key in value)}.")
     return "\n\n".join(blocks) + "\n"
+
+
+def _calls(name: str, value: Any) -> str:
+    """How a function is called or an object made; of a class with constructors by name, these and its methods."""
+    public = {key: member for key, member in vars(value).items() if not key.startswith("_")}
+    makers = [key for key, member in public.items() if isinstance(member, classmethod)]
+    if not makers:
+        return name + _signature(value)
+    methods = [key for key, member in public.items() if inspect.isfunction(member)]
+    made = [f"{name}.{key}{_signature(getattr(value, key))}" for key in makers]
+    return "\n".join(
+        made
+        + [
+            f".{key}{_signature(public[key]).replace('(self, ', '(').replace('(self)', '()')}"
+            for key in methods
+        ]
+    )
 
 
 def _signature(value: Any) -> str:

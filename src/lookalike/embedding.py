@@ -22,6 +22,7 @@ from lookalike.data.dataloader import embedding_workers, image_batches
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.transforms import EvalTransform
+from lookalike.errors import ArgumentError
 from lookalike.models.embedder import Embedder
 from lookalike.models.fuse import fuse_for_inference
 from lookalike.utils.io import escape_surrogates, os_errors, reserve, write_atomically
@@ -39,6 +40,9 @@ class Embeddings:
     labels: NDArray[np.int64]
     paths: tuple[str, ...]
     class_names: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<Embeddings: {' x '.join(map(str, self.matrix.shape))}, {len(self.class_names)} classes>"
 
     def save(self, file: Path) -> None:
         """Writes an .npz archive with `embeddings`, `labels`, `paths` and `class_names` (plain strings)."""
@@ -96,11 +100,28 @@ def embed(
     """Embeds every image of `table`, in order, in evaluation mode.
 
     Args:
+<<<<<<< HEAD
         device: where a copy of the network runs; None: where the network is.
+=======
+        embedder: on `device` already.
+        table: of images on disk, as `read` makes it; `search.encoder.ImageEncoder` embeds images in memory.
+        batch_size: images per run of the network.
+        workers: processes that read images; None: as many as pay off.
+        device: of the computation.
+        progress: reports it.
+>>>>>>> serve5
 
     Returns:
         Raw embeddings in float32; compare them by cosine similarity.
+
+    Raises:
+        ArgumentError: anything but a table.
     """
+    if not isinstance(table, LabeledImages):
+        raise ArgumentError(
+            f"embed takes a table of images, not {type(table).__name__}; make one with "
+            "lookalike.read(FOLDER, labeled=False); lookalike.search.encoder.ImageEncoder embeds images in memory"
+        )
     matrix = np.empty((len(table), embedder.embedding_dim), dtype=np.float32)
     for rows, result in _embedded(
         embedder, table, batch_size=batch_size, workers=workers, device=device, progress=progress

@@ -80,7 +80,10 @@ class _Connection(sqlite3.Connection):
     file: Path
 
     def cursor(self, *_: Any) -> _Cursor:  # type: ignore[override]
-        return super().cursor(_Cursor)
+        try:
+            return super().cursor(_Cursor)
+        except sqlite3.ProgrammingError as error:
+            raise FileError(f"the index of '{self.file}' was closed; open it again") from error
 
     def execute(self, *arguments: Any) -> Any:
         return self.cursor().execute(*arguments)

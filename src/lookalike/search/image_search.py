@@ -13,7 +13,7 @@ import numpy as np
 
 from lookalike.data.image_io import open_image
 from lookalike.errors import ArgumentError, DataError
-from lookalike.search.encoder import ImageEncoder
+from lookalike.search.encoder import BATCH, ImageEncoder
 from lookalike.search.engines import Floats
 from lookalike.search.index import ImageIndex
 from lookalike.search.matches import Match
@@ -103,7 +103,7 @@ def search_vectors(
 
 def search_images(
     index: str | Path,
-    images: Sequence[str | Path],
+    images: str | Path | Sequence[str | Path],
     options: SearchOptions | None = None,
     *,
     sample: int = 0,
@@ -113,7 +113,7 @@ def search_images(
 
     Args:
         index: an index folder.
-        images: image files.
+        images: image files; a text or path alone is one file.
         options: how to search.
         sample: ask also with so many images of the index, drawn evenly; each leaves itself out. Nothing is
             opened or embedded for them.
@@ -124,6 +124,7 @@ def search_images(
         ArgumentError: no image to look for, or a filter that cannot be parsed.
     """
     options = options or SearchOptions()
+    images = [images] if isinstance(images, str | Path) else images
     with ImageIndex.open(index) as opened:
         ids = opened.catalog.ids()
         drawn = ids[np.linspace(0, len(ids) - 1, num=min(sample, len(ids))).astype(int)].tolist()
@@ -149,7 +150,17 @@ def search_images(
 def _for_files(
     index: ImageIndex, folder: Path, images: Sequence[str | Path], options: SearchOptions, device: str
 ) -> list[QueryHits]:
+    """In batches, so that any number of query images fits into memory."""
     encoder = ImageEncoder.of_index(folder, device)
+    found: list[QueryHits] = []
+    for start in range(0, len(images), BATCH):
+        found += _for_batch(index, encoder, images[start : start + BATCH], options)
+    return found
+
+
+def _for_batch(
+    index: ImageIndex, encoder: ImageEncoder, images: Sequence[str | Path], options: SearchOptions
+) -> list[QueryHits]:
     errors: dict[int, str] = {}
     tensors = []
     for number, image in enumerate(images):

@@ -135,6 +135,9 @@ class ImageIndex:
             if self._lock is not None:
                 self._lock.release()
 
+    def __repr__(self) -> str:
+        return f"<ImageIndex '{self.folder}': {self.facts.dim} dimensions, engine '{self.facts.engine}'>"
+
     def __enter__(self) -> Self:
         return self
 
@@ -170,6 +173,12 @@ class ImageIndex:
             self._seen, self.facts = now, now[1]
             return True
 
+    def _check_writable(self) -> None:
+        if self._lock is None:
+            raise ArgumentError(
+                f"index '{self.folder}' was opened for reading; to change it: ImageIndex.open(FOLDER, writable=True)"
+            )
+
     def _take_over(self, other: "ImageIndex") -> None:
         """Becomes an index that was opened in the place of this one."""
         self.engine.close()
@@ -200,8 +209,10 @@ class ImageIndex:
             root: number of their root folder in the catalog.
 
         Raises:
-            ArgumentError: another model's vectors, shapes that do not fit, a vector that is zero or not finite.
+            ArgumentError: another model's vectors, shapes that do not fit, a vector that is zero or not finite, or
+                an index that was opened for reading.
         """
+        self._check_writable()
         units = to_units(embeddings, self.facts, fingerprint, [file.path for file in files])
         if not len(files) == len(digests) == len(units):
             raise ArgumentError(f"{len(files)} files, {len(digests)} digests and {len(units)} embeddings")
@@ -216,6 +227,7 @@ class ImageIndex:
 
     def remove_unused(self) -> int:
         """Removes the images that no file holds any more, and returns how many."""
+        self._check_writable()
         with self.turn:
             with self.catalog.transaction():
                 gone = self.catalog.delete_items_without_files()
@@ -235,7 +247,7 @@ class ImageIndex:
     def files(self, ids: Sequence[int]) -> dict[int, list[StoredFile]]:
         """The files of each of these images, as far as they are in the index."""
         with self.turn:
-            return self.catalog.files_of(ids)
+            return self.catalog.files_of(np.asarray(ids, dtype=np.int64).tolist())
 
     def search(
         self,
@@ -268,6 +280,8 @@ class ImageIndex:
         if collapse is not None:
             check_between("collapse", collapse, -1, 1)
         units = to_units(queries, self.facts, fingerprint)
+        if leave_out is not None and len(leave_out) != len(units):
+            raise ArgumentError(f"{len(leave_out)} images to leave out, and {len(units)} queries")
         with self.turn:
             return find_matches(
                 self.catalog,
@@ -281,7 +295,8 @@ class ImageIndex:
             )
 
     def set_facts(self, **changes: object) -> None:
-        """Stores a threshold or a check in `index.json`; the index must be open for writing."""
+        """Stores a threshold or a check in `index.json`."""
+        self._check_writable()
         self.facts = replace(self.facts, **changes)  # type: ignore[arg-type]
         write_facts(self.folder, self.facts)
 

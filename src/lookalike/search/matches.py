@@ -29,6 +29,9 @@ class Match:
     similarity: float
     same_class: bool | None = None
 
+    def __repr__(self) -> str:
+        return f"<Match {self.id}: {self.similarity:.3f}, '{self.path}', label '{self.label}'>"
+
     @property
     def id(self) -> int:
         """Of the image; stays the same when files are moved, and is never given to another."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lookalike.errors import ArgumentError
+from lookalike.errors import ArgumentError, first_line
 from lookalike.search.engines import Floats
 from lookalike.search.facts import IndexFacts
 
@@ -16,7 +16,16 @@ def to_units(embeddings: Floats, facts: IndexFacts, fingerprint: str, names: Seq
             f"this index holds vectors of model {facts.fingerprint[:12]}, these are of model "
             f"{fingerprint[:12]}; embed with the index's model or build another index"
         )
-    vectors = np.asarray(embeddings, dtype=np.float32)
+    try:
+        vectors = np.asarray(embeddings, dtype=np.float32)
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # RuntimeError: a tensor with a gradient, or on a GPU
+        raise ArgumentError(
+            f"the vectors are no array of numbers ({first_line(error)}); expected (N, {facts.dim})"
+        ) from error
     if vectors.ndim != 2 or vectors.shape[1] != facts.dim:
         raise ArgumentError(f"the vectors have shape {vectors.shape}; expected (N, {facts.dim})")
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
