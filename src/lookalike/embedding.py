@@ -100,16 +100,12 @@ def embed(
     """Embeds every image of `table`, in order, in evaluation mode.
 
     Args:
-<<<<<<< HEAD
-        device: where a copy of the network runs; None: where the network is.
-=======
-        embedder: on `device` already.
+        embedder: in any mode; training goes on from it unchanged.
         table: of images on disk, as `read` makes it; `search.encoder.ImageEncoder` embeds images in memory.
         batch_size: images per run of the network.
         workers: processes that read images; None: as many as pay off.
-        device: of the computation.
+        device: where a copy of the network runs; None: where the network is.
         progress: reports it.
->>>>>>> serve5
 
     Returns:
         Raw embeddings in float32; compare them by cosine similarity.
