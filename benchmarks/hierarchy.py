@@ -199,11 +199,12 @@ def main() -> None:
                 pairs = zip(rows, alone[case.start], strict=True)
                 interval = student_interval([100 * (row[key] - other[key]) for row, other in pairs])
                 gains[key] = [round(value, 2) for value in (interval.low, interval.mean, interval.high)]
-            ami = round(float(np.mean([row.get("ami", np.nan) for row in rows])), 2)
+            known = [row["ami"] for row in rows if "ami" in row]
+            ami = round(float(np.mean(known)), 2) if known else None
             report.append({"base": base, "case": asdict(case), "gain": gains, "ami": ami})
             print(base, case, gains, "ami", ami, flush=True)
     wanted.results.write_text(
-        json.dumps({"seeds": wanted.seeds, "report": report}, indent=1), encoding="utf-8"
+        json.dumps({"seeds": wanted.seeds, "report": report}, indent=1, allow_nan=False), encoding="utf-8"
     )
 
 
