@@ -3,6 +3,7 @@
 import pytest
 
 from lookalike.training.budget import (
+    HEADROOM,
     Costs,
     Counts,
     PerImage,
@@ -11,6 +12,7 @@ from lookalike.training.budget import (
     estimate,
     ladder,
     line_through,
+    most_epochs,
     plan_lines,
     plan_run,
 )
@@ -82,7 +84,8 @@ def test_every_rung_costs_more_than_the_one_before(mode, backbone_size, short_si
 def test_sizes_go_from_four_sevenths_of_the_backbones_own_to_all_of_it():
     rungs = ladder("partial", epochs=4, backbone_size=224, short_side=112)
     assert [rung.image_size for rung in rungs if rung.mode == "frozen"] == [128, 160, 192, 224]
-    assert rungs[-1] == Rung("partial", 224, 16)
+    assert rungs[-1] == Rung("partial", 224, 4)
+    assert most_epochs("partial", 4) == 16
 
 
 RUNGS = [Rung("frozen", 100, 0), Rung("partial", 100, 4), Rung("partial", 200, 6)]
@@ -91,6 +94,22 @@ RUNGS = [Rung("frozen", 100, 0), Rung("partial", 100, 4), Rung("partial", 200, 6
 @pytest.mark.parametrize(("minutes", "chosen"), [(0.1, 0), (1.5, 0), (3, 1), (13, 2), (1e9, 2)])
 def test_the_last_rung_that_fits_is_chosen_and_else_the_quickest(minutes, chosen):
     assert plan_run(RUNGS, COSTS, COUNTS, minutes=minutes).rung == RUNGS[chosen]
+
+
+def test_minutes_that_the_next_rung_would_exceed_go_into_more_epochs():
+    minutes = {
+        epochs: Plan(rung, estimate(rung, COSTS, COUNTS)).minutes
+        for epochs in range(4, 9)
+        for rung in [Rung("partial", 100, epochs)]
+    }
+    for epochs, needed in minutes.items():
+        plan = plan_run(RUNGS, COSTS, COUNTS, minutes=needed / HEADROOM + 1e-9, most=7)
+        assert plan.rung == Rung("partial", 100, min(epochs, 7))
+    assert plan_run(RUNGS, COSTS, COUNTS, minutes=minutes[8] / HEADROOM).rung.epochs == 4
+
+
+def test_nothing_trained_gets_no_epochs():
+    assert plan_run(RUNGS[:1], COSTS, COUNTS, minutes=1e9, most=7).rung == RUNGS[0]
 
 
 @pytest.mark.parametrize("factor", [1.5, 2, 4])

@@ -1,12 +1,12 @@
 """Chooses settings that fit into a number of minutes, from seconds per image and the number of images.
 
-Settings form a ladder from quick to good: nothing trained, then small images for few epochs, then larger ones, then
-more epochs. The plan is the last rung whose estimate fits. That larger images and more epochs are better is measured
-(docs/explanation/what_was_tried.md). Everything here is arithmetic; `costs` measures.
+Settings form a ladder from quick to good: nothing trained, then small images for few epochs, then larger ones. The plan
+is the last rung whose estimate fits, with as many epochs more as fit. That larger images and more epochs are better is
+measured (docs/explanation/what_was_tried.md). Everything here is arithmetic; `costs` measures.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lookalike.config.defaults import input_size
 from lookalike.config.schema import Mode
@@ -84,7 +84,7 @@ class Plan:
 
 
 def ladder(mode: Mode, *, epochs: int, backbone_size: int, short_side: int, patch: int = 1) -> list[Rung]:
-    """The rungs of a mode from quick to good: first larger images, then more epochs.
+    """The rungs of a mode from quick to good: larger images.
 
     A network does best near the size that it was trained at, and enlarging images more than twice gains nothing.
 
@@ -97,16 +97,20 @@ def ladder(mode: Mode, *, epochs: int, backbone_size: int, short_side: int, patc
     untrained = [Rung("frozen", size, 0) for size in sizes]
     if mode == "frozen":
         return untrained
-    few, usual, *many = (round(share * epochs) for share in EPOCHS[mode])
+    few, usual, _ = (round(share * epochs) for share in EPOCHS[mode])
     trained = [Rung(mode, size, few) for size in sizes[:-1]]
     trained += [Rung(mode, size, usual) for size in sizes[-2:]]
-    trained += [Rung(mode, sizes[-1], more) for more in many]
     return untrained + list(dict.fromkeys(trained))
 
 
-EPOCHS: dict[Mode, tuple[float, ...]] = {"partial": (1, 1, 1.5, 2, 3, 4), "finetune": (0.2, 0.4, 0.6, 1)}
-"""Shares of the usual epochs: for small images, for large ones, and for the last rungs; less than four epochs leave
+EPOCHS: dict[Mode, tuple[float, float, float]] = {"partial": (1, 1, 4), "finetune": (0.2, 0.4, 1)}
+"""Shares of the usual epochs: the fewest for small images and for large ones, and the most; less than four epochs leave
 the loss far from its end."""
+
+
+def most_epochs(mode: Mode, epochs: int) -> int:
+    """The most epochs that a plan has, of a mode that trains for `epochs` without a budget."""
+    return 0 if mode == "frozen" else round(EPOCHS[mode][-1] * epochs)
 
 
 def _rounded(side: float, patch: int) -> int:
@@ -137,11 +141,26 @@ def estimate(rung: Rung, costs: Costs, counts: Counts, *, views: int = 2) -> dic
     return {phase: seconds for phase, seconds in phases.items() if seconds > 0}
 
 
-def plan_run(rungs: Sequence[Rung], costs: Costs, counts: Counts, *, minutes: float, views: int = 2) -> Plan:
-    """The last rung whose estimate fits into `minutes`; the quickest of all where none does."""
+def plan_run(
+    rungs: Sequence[Rung], costs: Costs, counts: Counts, *, minutes: float, most: int = 0, views: int = 2
+) -> Plan:
+    """The last rung whose estimate fits into `minutes`, then more epochs; the quickest of all where none fits.
+
+    Args:
+        most: epochs, if a rung trains at all; 0 for those of the rung.
+    """
     plans = [Plan(rung, estimate(rung, costs, counts, views=views)) for rung in rungs]
     fitting = [plan for plan in plans if plan.minutes <= HEADROOM * minutes]
-    return fitting[-1] if fitting else min(plans, key=lambda plan: plan.minutes)
+    if not fitting:
+        return min(plans, key=lambda plan: plan.minutes)
+    chosen = fitting[-1]
+    for epochs in range(chosen.rung.epochs + 1, most + 1 if chosen.rung.epochs else 0):
+        rung = replace(chosen.rung, epochs=epochs)
+        longer = Plan(rung, estimate(rung, costs, counts, views=views))
+        if longer.minutes > HEADROOM * minutes:
+            break
+        chosen = longer
+    return chosen
 
 
 def plan_lines(plan: Plan, doubled: Plan, *, minutes: float) -> str:

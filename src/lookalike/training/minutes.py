@@ -8,7 +8,17 @@ from lookalike.config.defaults import default_epochs, default_mode
 from lookalike.config.experiment import Experiment
 from lookalike.data.splits import Split
 from lookalike.models.backbones import describe
-from lookalike.training.budget import Counts, Plan, Rung, duration, estimate, ladder, plan_lines, plan_run
+from lookalike.training.budget import (
+    Counts,
+    Plan,
+    Rung,
+    duration,
+    estimate,
+    ladder,
+    most_epochs,
+    plan_lines,
+    plan_run,
+)
 from lookalike.training.context import RunContext
 from lookalike.training.costs import measure_costs
 from lookalike.training.setup import median_short_side
@@ -48,10 +58,11 @@ def plan_experiment(
     check_positive("minutes", minutes)
     mode = experiment.train.mode or default_mode(gpu=accelerator != "cpu")
     facts, table = describe(experiment.model.backbone), split.trainval
+    epochs = default_epochs(mode, images=len(split.train), batch=experiment.batch.images)
     rungs = allowed(
         ladder(
             mode,
-            epochs=default_epochs(mode, images=len(split.train), batch=experiment.batch.images),
+            epochs=epochs,
             backbone_size=facts.preprocessing.size,
             short_side=median_short_side(table),
             patch=facts.patch,
@@ -64,7 +75,10 @@ def plan_experiment(
     )
     counts = _counts(split)
     views = _views(experiment)
-    plan, doubled = (plan_run(rungs, costs, counts, minutes=by * minutes, views=views) for by in (1, 2))
+    most = most_epochs(mode, epochs) if experiment.train.epochs is None else 0
+    plan, doubled = (
+        plan_run(rungs, costs, counts, minutes=by * minutes, most=most, views=views) for by in (1, 2)
+    )
     progress.say(plan_lines(plan, doubled, minutes=minutes))
     rung = plan.rung
     return experiment.override(
