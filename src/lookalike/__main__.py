@@ -20,8 +20,10 @@ def main() -> None:
 
 
 def take_interrupts() -> None:
-    """Takes a scheduler's request to end as Ctrl-C, and loses neither."""
+    """Takes a scheduler's request to end, and a closed terminal, as Ctrl-C, and loses none of them."""
     signal.signal(signal.SIGTERM, _interrupt)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # ignored under nohup
+        signal.signal(signal.SIGHUP, _interrupt)
     sys.unraisablehook = _interrupt_again
 
 

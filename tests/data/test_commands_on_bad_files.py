@@ -77,3 +77,19 @@ def test_or_stops_before_anything_is_made(work, call, words):
     assert (code, "cannot be decoded" in err) == (1, True)
     assert not (work / "never").exists()
     assert not (work / "never.npy").exists()
+
+
+def test_every_command_reads_the_images_that_a_table_means(work, call):
+    """Ids without suffix, in columns of other names."""
+    rows = [f"{c}/{i},thing {c}" for c in (0, 1, 3, 4, 5, 6, 7) for i in range(4)]
+    (work / "photos" / "ids.csv").write_text("\n".join(["image_id,class_name", *rows]))
+    table = "photos/ids.csv"
+    assert call("train", table, "--out", "run of ids", "-q", *SETTINGS)[0] == 0
+    assert call("evaluate", "run of ids", table, "-q")[0] == 0
+    assert call("embed", "run of ids", table, "--out", "ids.npz", "-q")[1].startswith("28 images")
+    assert call("index", "run of ids", table, "--out", "index of ids", "-q")[1].startswith(
+        "index of ids: 28 images (28 added"
+    )
+    assert "3/1.png" in call("search", "index of ids", "photos/3/1.png", "-k", "1")[1]
+    assert call("data", "check", table, "--write", "of_ids.csv", "-q")[0] == 0
+    assert call("data", "split", "of_ids.csv")[0] == 0

@@ -289,6 +289,15 @@ class TestTables:
         table = read(self.table(root, [(change("a/1.png"), "x"), (change("b/2.png"), "y")]))
         assert table.paths == ("images/a/1.png", "images/b/2.png")
         assert said(table, "2 of 2 paths were completed")
+        assert read(root / "list.csv", verify=False).paths == table.paths
+
+    def test_files_that_have_gone_from_a_table_are_no_others(self, tmp_path):
+        """As the index reads it, whose files may have gone."""
+        root = grow(tmp_path / "d", "a/1.png", "b/2.png", "other/3.png")
+        rows = [("a/1.png", "x"), ("b/2.png", "y"), ("b/3.png", "y")]
+        assert read(self.table(root, rows), verify=False).paths == ("a/1.png", "b/2.png", "b/3.png")
+        rows = [("1", "x"), ("2", "y"), ("4", "y")]
+        assert read(self.table(root, rows), verify=False).paths == ("a/1.png", "b/2.png", "4")
 
     def test_composed_letters_find_decomposed_names(self, tmp_path):
         root = grow(tmp_path / "d", "e\u0301/1.png", "b/1.png")

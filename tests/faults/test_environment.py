@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,6 +109,38 @@ def test_too_little_memory_is_one_line_with_the_settings_to_change(commands, pho
     assert "data.image_size" in printed
 
 
+def children(pid):
+    """Processes that a process has started."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text(encoding="utf-8").split()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_decoding_process_that_the_system_ends_is_one_line_with_the_setting(commands, photos):
+    """What a memory limit of a container does; torch reports it wherever the training process is."""
+    words = [
+        *SETTINGS,
+        "--set",
+        "data.workers=2",
+        "--set",
+        "train.epochs=1000",
+        "--set",
+        "train.mode=finetune",
+    ]
+    running = commands.start("train", photos, "--quiet", "--out", "run", *words)
+    pid = running.processes[0].pid
+    while not (workers := children(pid)):
+        assert running.processes[0].is_alive(), running.text()
+        time.sleep(0.05)
+    time.sleep(1)
+    os.kill(workers[0], signal.SIGKILL)
+    (code,), printed = running.wait(120)
+    assert code == 1
+    assert "Traceback" not in printed
+    assert "error: the system has ended a decoding process" in printed
+    assert "set data.workers lower or to 0" in printed
+
+
 def test_images_go_to_decoding_processes_of_any_start_method(squares):
     """Spawned ones and those of a fork server get the dataset pickled."""
     dataset = ImageDataset(squares, EvalTransform(Preprocessing(size=32, mean=(0.5,) * 3, std=(0.5,) * 3)))
@@ -155,7 +188,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("kind", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("kind", ["SIGTERM", "SIGINT", "SIGHUP"])
 def test_an_interrupt_while_an_object_is_deleted_still_ends_the_command(kind):
     program = DELETED_WHILE_ENDED.format(kind=kind)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

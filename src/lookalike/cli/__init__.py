@@ -36,6 +36,7 @@ from lookalike.cli import (
 )
 from lookalike.errors import LookalikeError, first_line, is_out_of_memory
 from lookalike.utils.console import Console
+from lookalike.utils.cpus import why_worker_ended
 from lookalike.utils.io import explain_os_error
 
 app = typer.Typer(
@@ -177,6 +178,8 @@ def _known_failure(error: Exception) -> str | None:
         return f"out of memory ({first_line(error)}); use a smaller batch.size or data.image_size"
     if type(error).__name__ == "SafetensorError":
         return f"cannot read or write a safetensors file ({first_line(error)}); free space or save it again"
+    if isinstance(error, RuntimeError) and (ended := why_worker_ended(error)):
+        return ended
     if "Too many open files" in str(error):
         return "too many open files; raise the limit (ulimit -n) or set data.workers=0"
     return None

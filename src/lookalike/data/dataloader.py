@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.errors import TrainingError, first_line
-from lookalike.utils.cpus import MORE_SHARED_MEMORY, available_cpus, check_open_files, check_shared_memory
+from lookalike.errors import TrainingError
+from lookalike.utils.cpus import available_cpus, check_open_files, check_shared_memory, why_worker_ended
 from lookalike.utils.threads import in_threads
 
 SLOW = 0.0015
@@ -40,19 +40,6 @@ def image_batches(dataset: ImageDataset, *, batch_size: int, workers: int) -> It
     batches = (rows[at : at + batch_size] for at in range(0, len(rows), batch_size))
     for images, _labels in ImageLoader(dataset, workers).batches(batches):
         yield images
-
-
-def _explained(error: RuntimeError) -> RuntimeError:
-    """The error of a decoding process that the system has ended, with a remedy; any other as it is."""
-    text = str(error)
-    if "Bus error" in text or "shared memory" in text:
-        return TrainingError(f"{MORE_SHARED_MEMORY} ({first_line(error)})")
-    if "DataLoader worker" in text and ("killed by signal" in text or "exited unexpectedly" in text):
-        return TrainingError(
-            "the system has ended a decoding process, most likely because memory ran out; set data.workers lower "
-            f"or to 0 ({first_line(error)})"
-        )
-    return error
 
 
 class ImageLoader:
@@ -93,7 +80,8 @@ class ImageLoader:
             for images, labels, _rows in self._loader:
                 yield images, labels
         except RuntimeError as error:
-            raise _explained(error) from error
+            why = why_worker_ended(error)
+            raise error if why is None else TrainingError(why) from error
 
     def close(self) -> None:
         """Ends the worker processes; the next pass starts new ones."""

@@ -5,12 +5,12 @@ import os
 import shutil
 from pathlib import Path
 
-from lookalike.errors import FileError
+from lookalike.errors import FileError, first_line
 
 CGROUP = Path("/sys/fs/cgroup")
 SHARED_MEMORY = Path("/dev/shm")
 LEAST_SHARED_MEMORY = 1 << 20
-MORE_SHARED_MEMORY = (
+_MORE_SHARED_MEMORY = (
     "decoding processes have too little shared memory (/dev/shm); set data.workers=0, or give the container more, such "
     "as docker run --shm-size=1g"
 )
@@ -68,4 +68,17 @@ def check_shared_memory(place: Path = SHARED_MEMORY) -> None:
         FileError: with the remedy.
     """
     if place.is_dir() and shutil.disk_usage(place).free < LEAST_SHARED_MEMORY:
-        raise FileError(MORE_SHARED_MEMORY)
+        raise FileError(_MORE_SHARED_MEMORY)
+
+
+def why_worker_ended(error: BaseException) -> str | None:
+    """What to say of a decoding process that the system has ended, as torch reports it wherever the main process is."""
+    text = str(error)
+    if "Bus error" in text or "shared memory" in text:
+        return f"{_MORE_SHARED_MEMORY} ({first_line(error)})"
+    if "DataLoader worker" in text and ("killed by signal" in text or "exited unexpectedly" in text):
+        return (
+            "the system has ended a decoding process, most likely because memory ran out; set data.workers lower "
+            f"or to 0 ({first_line(error)})"
+        )
+    return None

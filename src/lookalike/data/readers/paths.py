@@ -28,7 +28,9 @@ def relative_to(root: Path, entry: str) -> str:
     return Path(whole[len(home) :] if whole.startswith(home) else entry).as_posix()
 
 
-def find_files(name: str, root: Path, entries: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+def find_files(
+    name: str, root: Path, entries: Sequence[str], *, verify: bool = True
+) -> tuple[list[str], tuple[str, ...]]:
     """Paths of the files that `entries` mean, and a note where that took more than reading them.
 
     An entry that is not there is completed where exactly one image below `root` fits, or below the folder above
@@ -36,19 +38,22 @@ def find_files(name: str, root: Path, entries: Sequence[str]) -> tuple[list[str]
     without surrounding spaces, with a suffix, in other case or other Unicode form, with `%20` decoded, or in
     another folder.
 
+    Without `verify`, for tables of which files may have gone, that is done only where no entry is there as it is
+    given, and what is not found stays as it is.
+
     Raises:
-        DataError: entries that no file, or more than one, fits.
+        DataError: with `verify`, entries that no file, or more than one, fits.
     """
     paths = [relative_to(root, entry) for entry in entries]
     missing = set(missing_files(root, paths))
-    if not missing:
+    if not missing or not (verify or missing.issuperset(paths)):
         return paths, ()
     start = _search_root(root, paths[0])
     below = images_below(start)
     by_key = _index(below if start == root else [f"../{path}" for path in below])
     found = {path: _fitting(path, by_key) for path in missing}
     bad = [path for path in paths if path in missing and len(found[path]) != 1]
-    if bad:
+    if bad and verify:
         first = bad[0]
         fits = sorted(found[first] or _fitting(first.rpartition(".")[0], by_key))  # as if it had no suffix
         hint = f"; it could be {' or '.join(fits[:2])}" if fits else ""
@@ -59,10 +64,14 @@ def find_files(name: str, root: Path, entries: Sequence[str]) -> tuple[list[str]
             f"{name}: {len(bad):,} of {len(paths):,} images are missing below {root}, first {given}{hint}{kind}; "
             "correct the column 'path': it is relative to the table's folder"
         )
-    result = [min(found[path]) if path in missing else path for path in paths]
-    example = next(i for i, path in enumerate(paths) if path in missing)
+    done = missing.difference(bad)
+    if not done:
+        return paths, ()
+    result = [min(found[path]) if path in done else path for path in paths]
+    example = next(i for i, path in enumerate(paths) if path in done)
+    count = sum(path in done for path in paths)
     note = (
-        f"{name}: {len(missing):,} of {len(paths):,} paths were completed to the one file that fits, "
+        f"{name}: {count:,} of {len(paths):,} paths were completed to the one file that fits, "
         f"such as {entries[example]} to {result[example]}"
     )
     return result, (note,)

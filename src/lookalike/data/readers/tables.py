@@ -69,8 +69,8 @@ def read_table(
     boxes = _boxes(frame)
     paths = [relative_to(path.parent, entry) for entry in entries]
     _refuse_repeats(frame, paths, boxes)
-    if verify:
-        paths, found_notes = find_files(path.name, path.parent, entries)
+    paths, found_notes = find_files(path.name, path.parent, entries, verify=verify)
+    if found_notes:
         notes += found_notes
         _refuse_repeats(frame, paths, boxes)
     if boxes is not None:
