@@ -95,9 +95,6 @@ def embed(
 ) -> Embeddings:
     """Embeds every image of `table`, in order, in evaluation mode.
 
-    Args:
-        device: where a copy of the network runs; None: where the network is.
-
     Returns:
         Raw embeddings in float32; compare them by cosine similarity.
     """

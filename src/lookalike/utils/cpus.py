@@ -1,4 +1,4 @@
-"""Limits of this process: CPUs by affinity, container and ranks; open files."""
+"""What this process may use: CPUs by affinity, container and ranks; open files."""
 
 import math
 import os
