@@ -12,7 +12,6 @@ SOURCE = Path(__file__).parent.parent / "src" / "lookalike"
 LAYERS = (
     ("errors",),
     (
-        "config.assignments",
         "config.defaults",
         "config.schema",
         "config.setting_facts",
