@@ -40,8 +40,8 @@ from lookalike.models.networks import Architecture
 from lookalike.optim.factory import build_optimizers
 from lookalike.preprocessing import Preprocessing
 from lookalike.training.inputs import CachedInputs
+from lookalike.training.launch import launch
 from lookalike.training.loop import train
-from lookalike.training.setup import launch
 from lookalike.training.trainable import TrainablePart
 
 

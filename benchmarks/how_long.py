@@ -61,7 +61,7 @@ def main() -> None:
     for mode in MODES:
         chosen = Experiment().override([f"train.mode={mode}"])
         split = chosen.split(table)
-        experiment = resolve_experiment(chosen, split, gpu=False)
+        experiment = resolve_experiment(chosen, split, accelerator="cpu")
         size = experiment.data.image_size or 0
         costs = measure_costs(experiment, mode, table, (size // 2, size), torch.device("cpu"))
         for images in (1_000, 10_000, 100_000):

@@ -10,8 +10,8 @@ from lookalike.data.image_io import image_size
 from lookalike.data.splits import Split
 from lookalike.models.backbones import describe
 from lookalike.training.context import RunContext
+from lookalike.training.launch import launch
 from lookalike.training.run_dir import RunDir
-from lookalike.training.setup import launch
 from lookalike.utils.progress import Progress
 
 

@@ -11,8 +11,14 @@ SOURCE = Path(__file__).parent.parent / "src" / "lookalike"
 
 LAYERS = (
     ("errors",),
-    ("config.defaults", "config.schema", "config.setting_facts", "preprocessing", "utils"),
-    ("losses", "data", "models", "evaluation", "ranking"),
+    (
+        "config.defaults",
+        "config.schema",
+        "config.setting_facts",
+        "preprocessing",
+        "utils",
+    ),
+    ("losses", "data", "models", "evaluation", "ranking", "config.assignments"),
     ("embedding", "optim", "config.experiment"),
     ("training", "search", "export"),
     ("studies", "serve", "reporting"),

@@ -8,7 +8,7 @@ from lightning_fabric import Fabric
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import TrainSettings
-from lookalike.errors import ArgumentError
+from lookalike.errors import ArgumentError, NotFiniteError
 from lookalike.losses import LOSSES, Margin, NormSoftmax
 from lookalike.models.embedder import build_embedder
 from lookalike.optim.factory import build_optimizers
@@ -137,3 +137,30 @@ def test_both_steps_of_scaled_gradients_have_the_same_scale_and_skipped_ones_are
         torch.testing.assert_close(found, torch.full_like(found, moment))
         assert optimizers.pop_skipped() == skipped
     assert optimizers.scaler_state()["scale"] == 16.0
+
+
+def with_infinite_gradients(trainable, **settings):
+    """Optimizers, their settings, and a proxy loss whose gradients have overflowed."""
+    loss, chosen = NormSoftmax(3, 4), TrainSettings(**RATES, **settings)
+    optimizers = build_optimizers(chosen, trainable, loss, Fabric(accelerator="cpu", devices=1))
+    for parameter in optimizers.parameters:
+        parameter.grad = torch.full_like(parameter, float("inf"))
+    return optimizers, chosen, loss
+
+
+def test_a_norm_that_is_not_finite_cannot_be_clipped_to(trainable):
+    optimizers, settings, loss = with_infinite_gradients(trainable, clip_norm=1.0)
+    before = loss.proxies.clone()
+    with pytest.raises(NotFiniteError, match="the gradients are not finite"):
+        optimizers.step(settings)
+    assert torch.equal(loss.proxies, before)
+
+
+def test_scaled_gradients_that_overflow_skip_the_step_also_where_they_are_clipped(trainable):
+    optimizers, settings, loss = with_infinite_gradients(trainable, clip_norm=1.0)
+    optimizers._scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    optimizers._scaler.scale(torch.ones(()))
+    before = loss.proxies.clone()
+    optimizers.step(settings)
+    assert optimizers.pop_skipped() == 1
+    assert torch.equal(loss.proxies, before)

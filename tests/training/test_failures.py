@@ -43,6 +43,12 @@ def test_embeddings_that_are_not_finite_name_their_images_alone():
     assert message.endswith("; images: 11.png, 14.png")
 
 
+def test_gradients_that_are_not_finite_are_not_called_the_loss():
+    assert told(NotFiniteError("the gradients are not finite")).startswith(
+        "the gradients are not finite in epoch 2"
+    )
+
+
 def test_a_loss_that_is_not_finite_names_the_first_images_of_the_batch():
     message = told(NotFiniteError("the loss is not finite"))
     assert message.startswith("the loss is not finite in epoch 2, step 3 ")

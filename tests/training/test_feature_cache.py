@@ -12,12 +12,12 @@ import torch
 from lookalike.config.experiment import Experiment
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.transforms import EvalTransform, TrainTransform
-from lookalike.errors import FileError
+from lookalike.errors import ArgumentError, FileError
 from lookalike.models.embedder import build_embedder
 from lookalike.preprocessing import Preprocessing
 from lookalike.training import feature_cache
 from lookalike.training.context import PhaseClock
-from lookalike.training.feature_cache import FeatureCache, activation_store
+from lookalike.training.feature_cache import FeatureCache, activation_store, check_range
 from lookalike.training.inputs import CachedInputs
 from lookalike.training.trainable import FrozenPart, TrainablePart
 from lookalike.utils.distributed import Processes
@@ -310,3 +310,16 @@ def test_evaluation_reads_the_first_view_in_order(squares):
     first, second = (torch.cat(views) for views in zip(*inputs.iter_eval(7, 31, views=2), strict=True))
     assert torch.equal(first, whole[7:31])
     assert torch.equal(second, whole[7:31] + 1)
+
+
+@pytest.mark.parametrize(
+    ("largest", "dtype", "fits"),
+    [(65504, np.float16, True), (7e4, np.float16, False), (7e4, np.float32, True)],
+)
+def test_activations_that_would_become_infinite_on_disk_are_refused(largest, dtype, fits):
+    outputs = torch.tensor([[0.0, -largest]])
+    if fits:
+        check_range(outputs, dtype)
+    else:
+        with pytest.raises(ArgumentError, match=r"reach 7e\+04, which float16.*train\.frozen_stages"):
+            check_range(outputs, dtype)

@@ -8,7 +8,8 @@ from lookalike.config.schema import TrainSettings
 from lookalike.losses import LOSSES
 from lookalike.models import build_embedder
 from lookalike.optim.factory import build_optimizers
-from lookalike.training.loop import Learner, train
+from lookalike.training.learner import Learner
+from lookalike.training.loop import train
 from lookalike.training.step_log import StepLog
 from lookalike.training.trainable import TrainablePart
 from lookalike.utils import distributed

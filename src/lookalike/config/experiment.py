@@ -5,7 +5,6 @@
 resolved experiment, complete: running it again on the same data gives the same numbers.
 """
 
-import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import yaml
 from pydantic import Field, ValidationError
 
+from lookalike.config.assignments import as_numbers, assign, hint, read_value
 from lookalike.config.defaults import MODE_DEFAULTS, default_epochs, default_mode, embedding_dim, input_size
 from lookalike.config.schema import (
     BatchSettings,
@@ -28,9 +28,7 @@ from lookalike.data.dataset import LabeledImages
 from lookalike.data.splits import Split, three_way_split
 from lookalike.errors import ArgumentError, FileError, UnknownNameError
 from lookalike.utils.io import write_text
-from lookalike.utils.validation import near_miss
 
-EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 VERSION = 2
 """Raised whenever a setting is renamed or removed."""
 
@@ -66,7 +64,7 @@ class Experiment(Settings):
                 raise ArgumentError(
                     f"'{assignment}' is not a setting; write NAME=VALUE, such as loss.scale=16"
                 )
-            _assign(known, chosen, setting.strip(), _value(text, setting.strip()))
+            assign(known, chosen, setting.strip(), read_value(text, setting.strip()), _names())
         return _parse(chosen, "the settings")
 
     def resolve(
@@ -213,7 +211,7 @@ def check_loss_settings(loss: LossSettings) -> LossSettings:
     """
     from lookalike.losses import check_arguments  # brings torch, which reading data does not need
 
-    arguments = {name: _numbers(value) for name, value in loss.arguments.items()}
+    arguments = {name: as_numbers(value) for name, value in loss.arguments.items()}
     check_arguments(loss.name, arguments)
     return LossSettings.model_validate({"name": loss.name, **arguments})
 
@@ -225,45 +223,11 @@ def _parse(tree: dict[str, Any], where: str) -> Experiment:
         first = error.errors()[0]
         setting = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            raise UnknownNameError(f"{where}: unknown setting '{setting}'{_hint(setting)}") from error
+            raise UnknownNameError(
+                f"{where}: unknown setting '{setting}'{hint(setting, _names())}"
+            ) from error
         raise ArgumentError(f"{where}: {setting} is {first['input']!r}; {first['msg'].lower()}") from error
 
 
-def _value(text: str, setting: str) -> Any:
-    """The value of a setting, written as YAML."""
-    try:
-        return _numbers(yaml.safe_load(text))
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ArgumentError(
-            f"{setting}: '{text}' is not a YAML value: {' '.join(str(error).split())}"
-        ) from error
-
-
-def _numbers(value: Any) -> Any:
-    """The same value, with 1e-1, which YAML 1.1 takes for a word, as a number."""
-    if isinstance(value, str):
-        return float(value) if EXPONENT.fullmatch(value) else value
-    if isinstance(value, dict):
-        return {key: _numbers(item) for key, item in value.items()}
-    return [_numbers(item) for item in value] if isinstance(value, list) else value
-
-
-def _assign(known: dict[str, Any], chosen: dict[str, Any], setting: str, value: Any) -> None:
-    """Sets `setting` in both trees: `known` has every setting, `chosen` only those that somebody set."""
-    *sections, name = setting.split(".")
-    if sections == ["loss"] and name == "name" and value != known["loss"]["name"]:
-        known["loss"], chosen["loss"] = {"name": value}, {"name": value}  # the other loss's arguments go
-        return
-    node, target = known, chosen
-    for section in sections:
-        if not isinstance(node.get(section), dict):
-            raise UnknownNameError(f"unknown setting '{setting}'{_hint(setting)}")
-        node, target = node[section], target.setdefault(section, {})
-    if name not in node and sections != ["loss"]:
-        raise UnknownNameError(f"unknown setting '{setting}'{_hint(setting)}")
-    node[name] = target[name] = value
-
-
-def _hint(setting: str) -> str:
-    names = [name for name, _, _ in setting_facts(Experiment)]
-    return near_miss(setting, names) or f" (settings: {', '.join(names)})"
+def _names() -> list[str]:
+    return [name for name, _, _ in setting_facts(Experiment)]

@@ -17,7 +17,7 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from lookalike.config.schema import TrainSettings
-from lookalike.errors import ArgumentError
+from lookalike.errors import ArgumentError, NotFiniteError
 from lookalike.losses import MetricLoss
 from lookalike.models.embedder import Embedder
 from lookalike.optim.row_sparse import RowSparseAdamW
@@ -67,12 +67,21 @@ class Optimizers:
                 optimizer.state.pop(parameter, None)
 
     def step(self, settings: TrainSettings) -> None:
-        """Clips the gradients as set, steps, and clears them."""
+        """Clips the gradients as set, steps, and clears them.
+
+        Raises:
+            NotFiniteError: the norm of gradients that are not scaled, and are to be clipped by it, is not finite.
+        """
         for (module, _), stepper in zip(self.parts, self._steppers, strict=True):
             if settings.clip_value is not None:
                 self._fabric.clip_gradients(module, stepper, clip_val=settings.clip_value)
             if settings.clip_norm is not None:
-                self._fabric.clip_gradients(module, stepper, max_norm=settings.clip_norm)
+                norm = self._fabric.clip_gradients(
+                    module, stepper, max_norm=settings.clip_norm, error_if_nonfinite=False
+                )
+                assert norm is not None  # as it is without max_norm
+                if self._scaler is None and not bool(torch.isfinite(norm)):
+                    raise NotFiniteError("the gradients are not finite")
         if self._scaler is None:
             for stepper in self._steppers:
                 stepper.step()

@@ -21,7 +21,7 @@ from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.models.fuse import fuse_for_inference
 from lookalike.models.whitening import whitened
 from lookalike.training.budget import Costs, line_through
-from lookalike.training.setup import default_precision
+from lookalike.training.launch import default_precision
 from lookalike.training.trainable import TrainablePart
 from lookalike.utils.device import keep_random_state
 

@@ -45,15 +45,16 @@ def training_errors(where: StepInfo, settings: TrainSettings) -> Iterator[None]:
 
 
 def _not_finite(error: NotFiniteError, where: StepInfo, settings: TrainSettings) -> TrainingError:
-    what = "embeddings are" if error.samples else "the loss is"
+    what = str(error).partition(" not finite")[0]
     images = [where.inputs.table.paths[row] for row in where.rows]
     if error.samples and Processes.all().size == 1:  # else they are counted over the batches of all processes
         images = [images[sample] for sample in error.samples]
+    remedy = " or set train.clip_norm=1" if settings.clip_norm is None else ""
     named = ", ".join(images[:NAMED]) + (" ..." if len(images) > NAMED else "")
     return TrainingError(
         f"{what} not finite in {where} (learning rates: backbone {settings.lr}, head {settings.head_lr}, proxies "
         f"{settings.proxy_lr}, times {where.rate_factor:g} by the schedule); "
-        f"lower the learning rates or set train.clip_norm=1; {KEPT}; images: {named}"
+        f"lower the learning rates{remedy}; {KEPT}; images: {named}"
     )
 
 

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.transforms import EvalTransform, TrainTransform
 from lookalike.embedding import map_images
+from lookalike.errors import ArgumentError
 from lookalike.training.context import RunContext
 from lookalike.training.trainable import FrozenPart
 from lookalike.utils.array_store import ArrayStore
@@ -30,6 +32,20 @@ FORMAT = 1
 DECIDING = ("torch", "torchvision", "timm", "pillow")
 """Packages whose versions decide the numbers."""
 BATCH, BLOCK = 64, 1024
+
+
+def check_range(outputs: Tensor, dtype: type[np.floating[Any]]) -> None:
+    """Refuses outputs that would become infinite on disk.
+
+    Raises:
+        ArgumentError: with the settings that help.
+    """
+    largest = float(outputs.abs().max())
+    if largest > float(np.finfo(dtype).max):
+        raise ArgumentError(
+            f"activations of the frozen stages reach {largest:.3g}, which float16, in which they are cached, cannot "
+            "hold; set another train.frozen_stages, or train.mode=frozen or finetune"
+        )
 
 
 def activation_store() -> ArrayStore:
@@ -175,6 +191,7 @@ class FeatureCache:
             phase=self._phase(views),
         )
         for _, output in outputs:
+            check_range(output, self.part.dtype)
             yield list(output.numpy())
 
     def _phase(self, views: list[int]) -> str:

@@ -33,11 +33,12 @@ from lookalike.training.data_facts import check_same_data, data_facts, save_imag
 from lookalike.training.evaluate_run import score
 from lookalike.training.final_test import embed_test_images
 from lookalike.training.inputs import build_cache
+from lookalike.training.launch import launch
 from lookalike.training.loggers import check_loggers
 from lookalike.training.minutes import estimate_run, plan_experiment
 from lookalike.training.run_dir import RunDir
 from lookalike.training.selection import refit, select
-from lookalike.training.setup import build_network, launch, resolve_experiment, save_best_model
+from lookalike.training.setup import build_network, resolve_experiment, save_best_model
 from lookalike.training.start_from import (
     SeenClasses,
     SeenTest,

@@ -1,18 +1,13 @@
 """Builds what a run trains: processes, network, loss and batches."""
 
 import inspect
-import os
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from lookalike.config.experiment import Experiment
-from lookalike.config.schema import Precision
 from lookalike.data.dataset import CoarseLevel, LabeledImages
 from lookalike.data.image_io import image_size
 from lookalike.data.samplers import BalancedBatches, RandomBatches
@@ -25,55 +20,12 @@ from lookalike.models.checkpoint import load_model, save_model
 from lookalike.models.embedder import Embedder, build_embedder
 from lookalike.training.context import RunContext
 from lookalike.training.inputs import Batches
+from lookalike.training.launch import default_precision
 from lookalike.training.trainable import TrainablePart
-from lookalike.utils.distributed import MEETING, end_with_main_process, use_short_timeouts
-from lookalike.utils.validation import check_at_least, look_up
+from lookalike.utils.validation import look_up
 
 SAMPLED_IMAGES = 50
 """Images whose sizes are read to choose the input size."""
-
-
-def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
-    """A Fabric whose processes run: one, `devices`, or those that torchrun has started.
-
-    Raises:
-        ArgumentError: more processes than GPUs.
-    """
-    check_at_least("devices", devices, 1)
-    started = int(os.environ.get("WORLD_SIZE", 1)) if "TORCHELASTIC_RUN_ID" in os.environ else 1
-    here = int(os.environ["LOCAL_WORLD_SIZE"]) if started > 1 else devices
-    present = {"cuda": torch.cuda.device_count(), "mps": 1}.get(accelerator, here)
-    if here > present:
-        raise ArgumentError(
-            f"{here} processes need {here} GPUs, and this machine has {present}; start at most {present} (--devices), "
-            "or train with --device cpu"
-        )
-    many = max(started, devices) > 1
-    fabric = Fabric(
-        accelerator=accelerator,
-        devices=here,
-        num_nodes=max(1, started // here),
-        strategy=DDPStrategy(timeout=timedelta(seconds=MEETING)) if many else "auto",
-        precision=precision,
-    )
-    if (
-        not torch.cuda.is_available()
-    ):  # set by Lightning's import; each optimizer step would load the driver, 0.3 ms
-        os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
-    if many:
-        os.environ["LOCAL_WORLD_SIZE"] = str(here)  # `available_cpus` divides by it
-        if started == 1:
-            end_with_main_process()
-        fabric.launch()
-        use_short_timeouts()
-    return fabric
-
-
-def default_precision(accelerator: str) -> Precision:
-    """Mixed precision on "cuda": bfloat16, or float16 where bfloat16 would be emulated, as on GPUs before Ampere."""
-    if accelerator != "cuda":
-        return "32-true"
-    return "bf16-mixed" if torch.cuda.is_bf16_supported(including_emulation=False) else "16-mixed"
 
 
 def resolve_experiment(experiment: Experiment, split: Split, *, accelerator: str) -> Experiment:

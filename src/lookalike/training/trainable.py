@@ -77,7 +77,7 @@ class FrozenPart:
     frozen_stages: int = 0
 
     @property
-    def dtype(self) -> type[np.generic]:
+    def dtype(self) -> type[np.floating[Any]]:
         """Number type of the outputs on disk."""
         return np.float16 if self.output == "activations" else np.float32
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lookalike.errors import ArgumentError
-from lookalike.training.setup import default_precision, launch
+from lookalike.training.launch import default_precision, launch
 
 VARIABLE = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
