@@ -42,3 +42,25 @@ def test_values_come_back_as_they_were_written(model, photos, tmp_path, texts, k
         tmp_path / "index", [photos / "dog" / paths[0]], SearchOptions(where=f"v = {text}"), device="cpu"
     )
     assert "photos/dog/" + paths[0] in {f"photos/dog/{hit.file.name}" for hit in hits.hits}
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ("colour = ''", ["1"]),
+        ("colour != red", ["1", "2"]),
+        ("not colour = red", ["1", "2"]),
+        ("colour in ('', blue)", ["1", "2"]),
+        ("label = ''", ["2"]),
+        ("year != 2000", ["2"]),
+    ],
+)
+def test_an_empty_text_is_a_value_and_a_missing_number_is_none(model, photos, tmp_path, where, found):
+    rows = ["0 x.png,a,red,2000", "1 x.png,a,,", "2 x.png,,blue,2001"]
+    table = photos / "dog" / "list.csv"
+    table.write_text("\n".join(["path,label,colour,year", *rows]) + "\n", encoding="utf-8")
+    report = build_index(model, table, tmp_path / "index", device="cpu")
+    assert "list.csv: 1 images have no label (first: row 3)" in report.notes
+    query = photos / "dog" / "0 x.png"
+    (hits,) = search_images(tmp_path / "index", query, SearchOptions(where=where), device="cpu")
+    assert sorted(hit.path[0] for hit in hits.hits) == found

@@ -50,6 +50,7 @@ def matches(text):
         ("`taken by` = 'it\\'s'", [3]),
         ('`taken by` = "and"', [1]),
         ("YEAR != 2020".lower(), [0, 2, 3]),
+        ("year <> 2020", [0, 2, 3]),
         ("year>2022 AND year<=2022.5", [3]),
         ("year > -5", [0, 1, 2, 3]),
         ('label = "x\'; DROP TABLE t; --"', []),

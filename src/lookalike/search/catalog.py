@@ -235,10 +235,12 @@ class Catalog:
     def columns(self) -> dict[str, Column]:
         """What filters may name: label, path, and the columns of the user's table.
 
-        Numbers in a column that also holds text are compared as text.
+        Numbers in a column that also holds text are compared as text, and where there is no text, it is empty.
         """
         own = {
-            name: Column(field_name if kind == "number" else f"CAST({field_name} AS TEXT)", kind)
+            name: Column(
+                field_name if kind == "number" else f"COALESCE(CAST({field_name} AS TEXT), '')", kind
+            )
             for name, (field_name, kind) in self._columns().items()
         }
         return {"label": Column("label", "text"), "path": Column("CAST(path AS TEXT)", "text"), **own}

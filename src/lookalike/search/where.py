@@ -3,7 +3,7 @@
     condition  := and_part ("or" and_part)*
     and_part   := part ("and" part)*
     part       := "not" part | "(" condition ")" | column operator value | column ["not"] "in" "(" value, ... ")"
-    operator   := = | == | != | < | <= | > | >=
+    operator   := = | == | != | <> | < | <= | > | >=
     value      := a number, a word, or a text in quotes
 
 A column with blanks in its name is written in backquotes. The text is parsed here and never evaluated: only
@@ -23,7 +23,7 @@ Value = str | int | float
 
 _TOKEN = re.compile(
     r"""\s*(?:
-        (?P<operator><=|>=|!=|==|=|<|>|\(|\)|,)
+        (?P<operator><=|>=|!=|<>|==|=|<|>|\(|\)|,)
       | "(?P<double>(?:[^"\\]|\\.)*)"
       | '(?P<single>(?:[^'\\]|\\.)*)'
       | `(?P<name>[^`]+)`
@@ -31,7 +31,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-_COMPARE = {"=": "=", "==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_COMPARE = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _DEEPEST = 50
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 _MOST = 2**63

@@ -41,7 +41,7 @@ def read_table(
     Args:
         path: the table.
         verify: whether all files must be there.
-        labeled: False accepts a table without labels; all images are then of one class, `.`.
+        labeled: False accepts images without labels, which are then of one class, `.`.
         ignore_labels: rows with these labels are left out, such as -1 for junk.
 
     Raises:
@@ -64,7 +64,14 @@ def read_table(
             )
             frame = _keep(frame, kept)
     entries = _filled(frame, path_column, strip=False)
-    raw = ["."] * len(frame) if label_column is None else _filled(frame, label_column)
+    if label_column is None:
+        raw = ["."] * len(frame)
+    elif labeled:
+        raw = _filled(frame, label_column)
+    else:
+        raw = [(value or "").strip() or "." for value in frame.columns[label_column]]
+        if bare := [row for row, label in zip(frame.rows, raw, strict=True) if label == "."]:
+            notes.append(f"{path.name}: {len(bare):,} images have no label (first: row {bare[0]})")
     _check_labels(frame, entries, raw)
     boxes = _boxes(frame)
     paths = [relative_to(path.parent, entry) for entry in entries]
