@@ -34,6 +34,7 @@ ONLY_IN = {
         "data.image_color",
         "data.image_depth",
         "data.image_pixels",
+        "data.image_repair",
         "data.image_formats",
         "data.glyphs",
     },
