@@ -30,6 +30,19 @@ def test_a_table_is_not_written_under_a_name_that_is_not_read(photos, tmp_path):
             run("check", photos, "--quiet", "--write", tmp_path / name)
 
 
+def test_the_table_that_is_checked_is_not_replaced(photos, tmp_path):
+    source = tmp_path / "list.csv"
+    source.write_text("path,label,camera\n" + "".join(f"{file},x,7\n" for file in photos.rglob("*.png")))
+    before = source.read_text()
+    (tmp_path / "link.csv").symlink_to(source)
+    for name in ("list.csv", "link.csv"):
+        with pytest.raises(
+            LookalikeError, match="would replace the table that is checked; name another file"
+        ):
+            run("check", source, "--write", tmp_path / name, "-q")
+    assert source.read_text() == before
+
+
 def test_check_reports_and_writes_what_is_left(photos, tmp_path):
     code, out = run("check", photos, "--quiet")
     assert (code, out.splitlines()[-1]) == (0, "nothing harmful found")

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 
 import pytest
 from filelock import FileLock
@@ -127,3 +128,18 @@ def test_two_processes_may_register_at_once(photos, cache):
     register("one", photos, table)
     register("two", photos, table)
     assert set(registered()) == {"one", "two"}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "socket"])
+def test_what_is_no_regular_file_is_not_waited_for(photos, kind):
+    place = next(place for place in sorted(photos.iterdir()) if place.is_dir()) / "odd.png"
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "device":
+        place.symlink_to("/dev/zero")
+    else:
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(os.path.relpath(place))  # the name of a socket is short
+    _, bad = drop_unreadable(read(photos))
+    [reason] = bad.values()
+    assert "odd.png: cannot be decoded (it is no regular file)" in reason

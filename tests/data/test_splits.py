@@ -164,6 +164,12 @@ def test_three_way_with_a_named_test_takes_validation_from_training():
     assert split.source == "named"
 
 
+def test_a_test_part_alone_says_how_it_is_split_all_the_same():
+    only = table(8, split=["test"] * 16)
+    with pytest.raises(DataError, match=r"0 classes outside its test split; .* --set data\.split=hold_out"):
+        three_way(only)
+
+
 def test_three_way_with_all_parts_named():
     words = ["train"] * 4 + ["validation"] * 4 + ["test"] * 4
     split = three_way(table(6, 2, words))

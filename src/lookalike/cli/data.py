@@ -103,10 +103,13 @@ def check(
     from lookalike.data.read import read
     from lookalike.data.readers.write_frame import check_suffix
     from lookalike.data.validate import check_data, without
+    from lookalike.errors import ArgumentError
 
     progress = make_progress(quiet)
     if write is not None:
         check_suffix(write)
+        if write.exists() and write.resolve() == Path(data).resolve():
+            raise ArgumentError(f"--write {write} would replace the table that is checked; name another file")
     options: dict[str, Any] = {"layout": layout, "verify": verify, "ignore_labels": ignore_label or ()}
     table = read(data, labeled=False, **options)
     table = join(table) if join_labels else table

@@ -118,6 +118,8 @@ def examine(source: Source, cache: "FactsCache") -> ImageFacts:
     """Facts of one image, by decoding its file unless its content is known."""
     file, box = source.file, source.box
     try:
+        if not os.path.isfile(file):  # a named pipe would be waited for, a device be read without end
+            raise FileNotFoundError
         with open(file, "rb") as stream:
             digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except OSError:

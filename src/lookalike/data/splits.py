@@ -213,7 +213,7 @@ def _check_enough(table: LabeledImages, least: int, why: str, where: str = "") -
         classes = "class" if count == 1 else "classes"
         raise DataError(
             f"{table.name} has {count} {classes}{where}; holding out classes needs at least {least} ({why}); "
-            "add classes"
+            "add classes" + (", or ignore the data's own split: --set data.split=hold_out" if where else "")
         )
 
 

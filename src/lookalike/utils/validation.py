@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 def near_miss(name: str, known: Iterable[str]) -> str:
     """The hint "; did you mean 'x'?" with the known name closest to `name`, or an empty string."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.55)
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.51)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 

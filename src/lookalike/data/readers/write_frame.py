@@ -6,14 +6,14 @@ from pathlib import Path
 import polars as pl
 
 from lookalike.data.readers.formulas import escape_formula
-from lookalike.data.readers.frames import SUFFIXES, is_table
+from lookalike.data.readers.frames import SUFFIXES
 from lookalike.errors import DataError, FileError
 from lookalike.utils.io import write_atomically
 
 
 def check_suffix(path: Path) -> None:
     """Refuses a name under which a table that is written would not be read."""
-    if not is_table(path):
+    if path.suffix.lower() not in SUFFIXES:
         raise FileError(f"{path}: tables are written as {', '.join(SUFFIXES)}; give it one of these endings")
 
 
