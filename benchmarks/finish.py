@@ -23,11 +23,11 @@ from lookalike.__main__ import _keep_freed_memory
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.read import read
 from lookalike.evaluation import RetrievalResult, evaluate, paired_difference
+from lookalike.training.choose_views import ONE_STANDARD_ERROR
 from lookalike.training.embed_inputs import embed_all
 from lookalike.training.inputs import build_cache, build_inputs
 from lookalike.training.loop import train
 from lookalike.training.projection import init_projection, init_projection_and_loss
-from lookalike.training.selection import ONE_ERROR
 from lookalike.training.setup import build_batch_sampler, build_network
 
 CLASSES, DRAWS = 15, 60
@@ -49,7 +49,6 @@ def trained(table: LabeledImages, settings: list[str]) -> tuple[Matrix, Matrix, 
             trainable,
             inputs,
             embed_all(context, trainable, inputs, project=False),
-            context.split.train.num_classes,
         )
         train(
             trainable,
@@ -91,7 +90,7 @@ def rules(plain: RetrievalResult, finished: RetrievalResult) -> dict[str, bool]:
         "never": False,
         "always": True,
         "larger": finished.map_at_r > plain.map_at_r,
-        "one error": stands(ONE_ERROR),
+        "one error": stands(ONE_STANDARD_ERROR),
         "two errors": stands(0.95),
     }
 

@@ -159,7 +159,6 @@ def prepare(table: LabeledImages, settings: list[str], folder: Path) -> Start:
             trainable,
             inputs,
             embed_all(context, trainable, inputs, project=False),
-            context.split.train.num_classes,
         ),
         inputs,
         held,
