@@ -5,11 +5,13 @@ import json
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from lookalike.errors import MissingExtraError
 from lookalike.export.deployed import Deployed
 from lookalike.export.programs import export_onnx, export_pt2
 from lookalike.export.projector import unit
+from lookalike.export.timm import export_timm
 from lookalike.export.verify import verify
 
 from .conftest import build_small
@@ -52,3 +54,27 @@ def test_a_missing_exporter_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "onnxscript", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'lookalike\[onnx\]'"):
         export_onnx(build_small(), tmp_path / "model.onnx")
+
+
+EXPORTS = {
+    "timm": lambda embedder, target: export_timm(embedder, target, description=""),
+    "onnx": export_onnx,
+    "pt2": export_pt2,
+}
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path, kind):
+    """As here, where no file may grow beyond 50 kB; torch itself would end the process."""
+    resource = pytest.importorskip("resource", reason="this system has no limits of files")
+    if kind == "onnx":
+        pytest.importorskip("onnxscript", reason="onnxscript is absent")
+    embedder = build_small()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with pytest.raises((OSError, SafetensorError), match="File too large"):
+            EXPORTS[kind](embedder, tmp_path / "out" / "model")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.rglob("*model*")) == []

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lookalike.errors import ArgumentError, UnknownNameError
-from lookalike.search.thresholds import BINS, PairCounts, choose_threshold, count_pairs
+from lookalike.search.thresholds import BINS, LEAST_CLASSES, PairCounts, choose_threshold, count_pairs
 
 
 def clusters(classes=12, each=6, dim=16, noise=0.6, seed=0):
@@ -65,9 +65,18 @@ def test_a_threshold_reaches_its_target_and_its_neighbor_does_not(target, wanted
 
 def test_more_classes_give_a_narrower_interval():
     few, many = (
-        choose_threshold(count_pairs(*clusters(classes=c)), target="recall", wanted=0.9) for c in (4, 60)
+        choose_threshold(count_pairs(*clusters(classes=c)), target="recall", wanted=0.9) for c in (6, 60)
     )
     assert many.high - many.low < few.high - few.low
+
+
+@pytest.mark.parametrize(
+    ("classes", "stated"), [(2, False), (LEAST_CLASSES - 1, False), (LEAST_CLASSES, True)]
+)
+def test_an_interval_is_stated_where_classes_are_enough(classes, stated):
+    chosen = choose_threshold(count_pairs(*clusters(classes=classes)), target="recall", wanted=0.9)
+    assert (chosen.low is not None, chosen.high is not None) == (stated, stated)
+    assert ("too few for an interval" in str(chosen)) is not stated
 
 
 def test_what_cannot_be_chosen_is_refused():

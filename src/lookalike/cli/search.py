@@ -11,7 +11,7 @@ from lookalike.utils.console import one_line
 
 Index = Annotated[Path, typer.Argument(help="An index folder, as `lookalike index` leaves it.")]
 Images = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Argument(help="Image files, folders of images, or - for a list of files on standard input."),
 ]
 Sample = Annotated[int, typer.Option(min=0, help="Also query with this many images sampled from the index.")]
@@ -93,16 +93,25 @@ def search(
         raise typer.Exit(1)
 
 
-def _files(images: list[Path]) -> list[Path]:
+def _files(images: list[str]) -> list[Path]:
     """Files as named, those in named folders, and those that standard input lists."""
     from lookalike.data.readers.files import images_below
+    from lookalike.errors import ArgumentError
 
     files: list[Path] = []
     for image in images:
-        if str(image) == "-":
-            files += [Path(line.rstrip("\n")) for line in sys.stdin or () if line.strip()]
-        elif image.is_dir():
-            files += [image / path for path in images_below(image)]
+        if image == "-":
+            lines = [line.rstrip("\n") for line in sys.stdin or () if line.strip()]
+            if any("\0" in line for line in lines):
+                raise ArgumentError(
+                    "standard input lists no files but holds other data; name the image as a file"
+                )
+            files += map(Path, lines)
+        elif Path(image).is_dir():
+            inside = [Path(image) / path for path in images_below(Path(image))]
+            if not inside:
+                raise ArgumentError(f"no image in the folder '{image}'")
+            files += inside
         else:
-            files.append(image)
+            files.append(Path(image))
     return files

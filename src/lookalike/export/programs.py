@@ -4,6 +4,7 @@ Both are made by `torch.export`, take any batch size, and hold normalization and
 are described in the file's metadata.
 """
 
+import io
 import json
 import logging
 import warnings
@@ -57,12 +58,9 @@ def export_pt2(embedder: Embedder, file: Path) -> None:
         model, (images,), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},), strict=False
     )
     extra = {"description.json": json.dumps(description(embedder), ensure_ascii=False, allow_nan=False)}
-
-    def save(temporary: Path) -> None:
-        with temporary.open("wb") as stream:
-            torch.export.save(program, stream, extra_files=extra)
-
-    write_atomically(file, save)
+    whole = io.BytesIO()  # torch ends the process where it writes to a full disk itself
+    torch.export.save(program, whole, extra_files=extra)
+    write_atomically(file, lambda temporary: temporary.write_bytes(whole.getbuffer()))
 
 
 def _example(embedder: Embedder) -> tuple[Deployed, Tensor]:

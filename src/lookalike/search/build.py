@@ -11,8 +11,8 @@ from lookalike.models.embedder import Embedder
 from lookalike.search.calibrate import stored_threshold
 from lookalike.search.columns import read_columns
 from lookalike.search.encoder import MODEL, ImageEncoder
-from lookalike.search.facts import INDEX
-from lookalike.search.index import ImageIndex, stored_uri
+from lookalike.search.facts import INDEX, stored_uri
+from lookalike.search.index import ImageIndex
 from lookalike.search.report import IndexReport
 from lookalike.search.update import Update
 from lookalike.utils.progress import Progress

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lookalike.errors import FileError
-from lookalike.search.engines.base import REMEDY
+from lookalike.search.engines.base import REMEDY, EngineLocation
 from lookalike.utils.io import read_json, write_json
 
 FORMAT = 2
@@ -74,3 +74,13 @@ def _checked(facts: IndexFacts) -> IndexFacts:
     if facts.threshold is not None and not -1 <= float(facts.threshold["similarity"]) <= 1:
         raise ValueError("the threshold is not a cosine")
     return facts
+
+
+def stored_uri(uri: str | None) -> str | None:
+    """A URI as the index keeps it: files by their absolute path, so that it can be opened from anywhere."""
+    return uri if uri is None or "://" in uri else str(Path(uri).absolute())
+
+
+def engine_location(folder: Path, facts: IndexFacts, *, writable: bool) -> EngineLocation:
+    """Where the engine of an index keeps its vectors."""
+    return EngineLocation(folder / "vectors", facts.dim, facts.name, facts.uri, writable)

@@ -27,8 +27,8 @@ from filelock import FileLock
 from lookalike.errors import ArgumentError, FileError
 from lookalike.search.catalog import Catalog
 from lookalike.search.consistency import check_no_vector_lost, reconcile
-from lookalike.search.engines import ENGINES, Engine, EngineLocation, Floats, chosen_engine
-from lookalike.search.facts import INDEX, IndexFacts, read_facts, write_facts
+from lookalike.search.engines import ENGINES, Engine, Floats, chosen_engine
+from lookalike.search.facts import INDEX, IndexFacts, engine_location, read_facts, stored_uri, write_facts
 from lookalike.search.files import IndexedFile, StoredFile
 from lookalike.search.lock import lock_for_writing
 from lookalike.search.matches import Match, find_matches
@@ -73,7 +73,6 @@ class ImageIndex:
         folder = Path(folder)
         check_at_least("dim", dim, 1)
         entry = chosen_engine(engine, uri)
-        uri = stored_uri(uri)
         if folder.exists() and not folder.is_dir():
             raise FileError(f"'{folder}' is a file; name a folder for the index")
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,10 +80,12 @@ class ImageIndex:
         try:
             if (folder / INDEX).exists():
                 raise FileError(f"'{folder}' holds an index already")
-            facts = IndexFacts(f"lookalike_{uuid.uuid4().hex[:12]}", fingerprint, dim, engine, uri)
+            facts = IndexFacts(
+                f"lookalike_{uuid.uuid4().hex[:12]}", fingerprint, dim, engine, stored_uri(uri)
+            )
             shutil.rmtree(folder / "vectors", ignore_errors=True)
             catalog = Catalog.create(folder)
-            opened = entry.open(_location(folder, facts, writable=True))
+            opened = entry.open(engine_location(folder, facts, writable=True))
             write_facts(folder, facts)
             return cls(folder, facts, catalog, opened, lock)
         except BaseException:
@@ -112,7 +113,7 @@ class ImageIndex:
                 remove_temporaries(folder)
             catalog = Catalog.open(folder, writable=writable)
             version, known = catalog.version(), catalog.count()
-            engine = entry.open(_location(folder, facts, writable=writable))
+            engine = entry.open(engine_location(folder, facts, writable=writable))
             stored = engine.count()
             if version == catalog.version():  # else another process changes the index just now
                 check_no_vector_lost(folder, facts, known, stored, repair=repair)
@@ -167,7 +168,7 @@ class ImageIndex:
             if now[0] != self._seen[0] and self._lock is None:
                 before = self.engine
                 self.engine = ENGINES[self.facts.engine].open(
-                    _location(self.folder, self.facts, writable=False)
+                    engine_location(self.folder, self.facts, writable=False)
                 )
                 before.close()
             self._seen, self.facts = now, now[1]
@@ -209,8 +210,7 @@ class ImageIndex:
             root: number of their root folder in the catalog.
 
         Raises:
-            ArgumentError: another model's vectors, shapes that do not fit, a vector that is zero or not finite, or
-                an index that was opened for reading.
+            ArgumentError: an index opened for reading, another model's vectors, or what is no (N, dim) of vectors.
         """
         self._check_writable()
         units = to_units(embeddings, self.facts, fingerprint, [file.path for file in files])
@@ -272,8 +272,7 @@ class ImageIndex:
             leave_out: (Q,) an image that each query does not find, such as itself; None for no image.
 
         Raises:
-            ArgumentError: another model's vectors, shapes that do not fit, a vector that is zero or not
-                finite, or a filter that cannot be parsed.
+            ArgumentError: another model's vectors, what is no (Q, dim) of vectors, or a filter that cannot be parsed.
         """
         check_at_least("k", k, 1)
         check_between("min_similarity", min_similarity, -1, 1)
@@ -299,12 +298,3 @@ class ImageIndex:
         self._check_writable()
         self.facts = replace(self.facts, **changes)  # type: ignore[arg-type]
         write_facts(self.folder, self.facts)
-
-
-def stored_uri(uri: str | None) -> str | None:
-    """A URI as the index keeps it: files by their absolute path, so that it can be opened from anywhere."""
-    return uri if uri is None or "://" in uri else str(Path(uri).absolute())
-
-
-def _location(folder: Path, facts: IndexFacts, *, writable: bool) -> EngineLocation:
-    return EngineLocation(folder / "vectors", facts.dim, facts.name, facts.uri, writable)

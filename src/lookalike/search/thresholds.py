@@ -23,6 +23,8 @@ from lookalike.errors import ArgumentError
 from lookalike.utils.validation import check_choice
 
 BINS, RESAMPLES = 4000, 1000
+LEAST_CLASSES = 5
+"""Of fewer classes, resampling says nothing: nearly every sample holds the same ones."""
 TARGETS = ("precision", "false_match_rate", "recall")
 _BLOCK = 1024
 
@@ -54,7 +56,7 @@ class Threshold:
 
     Attributes:
         similarity: two images at least this similar count as the same class.
-        low, high: interval of the threshold at `confidence` when classes are resampled; NaN for one class.
+        low, high: interval of the threshold at `confidence` when classes are resampled; None below `LEAST_CLASSES`.
         target, wanted: what it was chosen for, one of `TARGETS` and its value.
         precision, recall, false_match_rate: at the threshold, on the calibration images.
         images, classes: how many it was chosen on.
@@ -62,8 +64,8 @@ class Threshold:
     """
 
     similarity: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     target: str
     wanted: float
     precision: float
@@ -76,9 +78,14 @@ class Threshold:
 
     def __str__(self) -> str:
         rates = f"precision {100 * self.precision:.1f} %, recall {100 * self.recall:.1f} %"
+        interval = f"from {self.classes} classes, too few for an interval"
+        if self.low is not None and self.high is not None:
+            interval = (
+                f"between {self.low:.3f} and {self.high:.3f} with {100 * self.confidence:.0f} % confidence, over "
+                f"{self.classes} classes"
+            )
         return (
-            f"threshold {self.similarity:.3f} (between {self.low:.3f} and {self.high:.3f} with "
-            f"{100 * self.confidence:.0f} % confidence, over {self.classes} classes): {rates}, false match rate "
+            f"threshold {self.similarity:.3f} ({interval}): {rates}, false match rate "
             f"{100 * self.false_match_rate:.2f} %"
         )
 
@@ -191,9 +198,11 @@ def _bin(same: NDArray[Any], different: NDArray[Any], target: str, wanted: float
     return int(found[0]) if len(found) else None
 
 
-def _interval(counts: PairCounts, target: str, wanted: float) -> tuple[float, float]:
+def _interval(counts: PairCounts, target: str, wanted: float) -> tuple[float, float] | tuple[None, None]:
     """2.5 and 97.5 percentiles of the threshold when classes are drawn with replacement."""
     classes, edges = len(counts.same), PairCounts.edges()
+    if classes < LEAST_CLASSES:
+        return None, None
     draws = np.random.default_rng(0)
     found = []
     for _ in range(RESAMPLES):
@@ -204,6 +213,6 @@ def _interval(counts: PairCounts, target: str, wanted: float) -> tuple[float, fl
         at = _bin(same, different, target, wanted)
         found.append(1.0 if at is None else float(edges[at]))
     if not found:
-        return float("nan"), float("nan")
+        return None, None
     low, high = np.quantile(found, [0.025, 0.975])
     return float(low), float(high)

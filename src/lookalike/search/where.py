@@ -59,8 +59,8 @@ class _Token:
     quoted: bool
     at: int
 
-    def is_word(self, word: str) -> bool:
-        return not self.quoted and self.text.casefold() == word
+    def says(self, text: str) -> bool:
+        return not self.quoted and self.text.casefold() == text
 
 
 def parse_number(text: str) -> int | float | None:
@@ -100,13 +100,13 @@ class _Parser:
 
     def _condition(self) -> str:
         parts = [self._and_part()]
-        while self._take_word("or"):
+        while self._take("or"):
             parts.append(self._and_part())
         return f"({' OR '.join(parts)})"
 
     def _and_part(self) -> str:
         parts = [self._part()]
-        while self._take_word("and"):
+        while self._take("and"):
             parts.append(self._part())
         return f"({' AND '.join(parts)})"
 
@@ -115,9 +115,9 @@ class _Parser:
         if self._depth > _DEEPEST:
             raise self._refusal(f"more than {_DEEPEST} conditions within each other")
         try:
-            if self._take_word("not"):
+            if self._take("not"):
                 return f"(NOT {self._part()})"
-            if self._take_operator("("):
+            if self._take("("):
                 inner = self._condition()
                 self._expect(")")
                 return inner
@@ -126,13 +126,10 @@ class _Parser:
             self._depth -= 1
 
     def _comparison(self) -> str:
-        name = self._next("expected a column")
-        if not name.quoted and name.text in {*_COMPARE, "(", ")", ","}:
-            self._at -= 1
-            raise self._refusal("expected a column")
+        name = self._operand("expected a column")
         column = look_up(self._columns, name.text, "column")
-        negated = self._take_word("not")
-        if self._take_word("in"):
+        negated = self._take("not")
+        if self._take("in"):
             return self._membership(column, name.text, negated)
         operator = self._next("expected =, !=, <, <=, >, >= or in")
         if negated or operator.quoted or operator.text not in _COMPARE:
@@ -147,16 +144,13 @@ class _Parser:
         while True:
             self._parameters.append(self._value(column, name))
             count += 1
-            if not self._take_operator(","):
+            if not self._take(","):
                 break
         self._expect(")")
         return f"({column.sql} {'NOT IN' if negated else 'IN'} ({', '.join('?' * count)}))"
 
     def _value(self, column: Column, name: str) -> Value:
-        token = self._next("expected a value")
-        if not token.quoted and token.text in {*_COMPARE, "(", ")", ","}:
-            self._at -= 1
-            raise self._refusal("expected a value")
+        token = self._operand("expected a value")
         if column.kind == "text":
             return token.text
         number = parse_number(token.text)
@@ -170,20 +164,22 @@ class _Parser:
         self._at += 1
         return self._tokens[self._at - 1]
 
-    def _take_word(self, word: str) -> bool:
-        found = self._at < len(self._tokens) and self._tokens[self._at].is_word(word)
-        self._at += found
-        return found
+    def _operand(self, expected: str) -> _Token:
+        """The next token, which is no operator."""
+        token = self._next(expected)
+        if not token.quoted and token.text in {*_COMPARE, "(", ")", ","}:
+            self._at -= 1
+            raise self._refusal(expected)
+        return token
 
-    def _take_operator(self, operator: str) -> bool:
-        found = self._at < len(self._tokens) and self._tokens[self._at] in (
-            _Token(operator, False, self._tokens[self._at].at),
-        )
+    def _take(self, text: str) -> bool:
+        """Whether the next token is this word or operator, which then is read."""
+        found = self._at < len(self._tokens) and self._tokens[self._at].says(text)
         self._at += found
         return found
 
     def _expect(self, operator: str) -> None:
-        if not self._take_operator(operator):
+        if not self._take(operator):
             raise self._refusal(f"expected '{operator}'")
 
     def _refusal(self, expected: str) -> ArgumentError:
