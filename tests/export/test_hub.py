@@ -17,6 +17,8 @@ from lookalike.export.hub import push_to_hub
 from lookalike.export.model_card import model_card
 from lookalike.models.checkpoint import load_model
 
+from .conftest import build_small
+
 COMMIT = "0" * 40
 
 
@@ -27,7 +29,7 @@ class StandIn(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.server.asked.append(f"POST {self.path}")
         if self.server.refuse:
-            return self.answer({"error": "Invalid token"}, code=401)
+            return self.answer({"error": "refused"}, code=self.server.refuse)
         if self.path == "/api/validate-yaml":
             return self.answer({"errors": [], "warnings": []})
         if self.path == "/api/repos/create":
@@ -95,7 +97,7 @@ class StandIn(BaseHTTPRequestHandler):
 def hub(tmp_path):
     server = ThreadingHTTPServer(("127.0.0.1", 0), StandIn)
     server.address = f"http://127.0.0.1:{server.server_address[1]}"
-    server.files, server.asked, server.refuse = {}, [], False
+    server.files, server.asked, server.refuse = {}, [], 0
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield server
@@ -129,12 +131,36 @@ def test_a_pushed_model_opens_by_its_name_of_the_hub(hub, run, tmp_path):
     assert opened.stdout.split() == ["test_resnet", "64", "hf-hub:somebody/toys"]
 
 
-def test_a_hub_that_refuses_is_one_line(hub, run, tmp_path):
-    hub.refuse = True
+@pytest.mark.parametrize(
+    ("code", "advice"), [(401, "hf auth login"), (403, "hf auth login"), (500, "try again")]
+)
+def test_a_hub_that_refuses_is_one_line(hub, run, tmp_path, code, advice):
+    hub.refuse = code
     done = lookalike(hub, tmp_path, "-m", "lookalike", "push", str(run), "somebody/toys")
     assert done.returncode == 1
     assert "the hub refuses the upload of 'somebody/toys'" in done.stderr
+    assert advice in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("toys", "'toys' has no owner; give OWNER/NAME"),
+        ("some/body/toys", "'some/body/toys' is not the name of a repository"),
+        ("some body/toys", "'some body/toys' is not the name of a repository"),
+        ("somebody/", "'somebody/' is not the name of a repository"),
+    ],
+)
+def test_a_wrong_name_is_refused_before_anything_is_read(name, said, capsys):
+    assert main(["push", "no run", name]) == 1
+    assert capsys.readouterr().err.startswith(f"error: {said}")
+
+
+def test_without_a_token_nothing_is_tried(monkeypatch, capsys):
+    monkeypatch.setattr("lookalike.export.hub.get_token", lambda: None)
+    assert main(["push", "no run", "somebody/toys"]) == 1
+    assert capsys.readouterr().err.startswith("error: nobody is logged in to the hub; log in")
 
 
 def test_offline_nothing_is_tried(run, table, monkeypatch, capsys):
@@ -153,5 +179,13 @@ def test_the_card_says_what_is_known_and_no_more(run):
     assert "hf-hub:somebody/toys" in card
     assert "30 images of 3 classes of\ntoys" in card
     assert "{{" not in card
+    assert "logits" in card
     (run / "data.json").unlink()
     assert "does not say which images" in model_card(run, "somebody/toys", model, agreement="")
+
+
+def test_the_card_of_a_model_without_projection_speaks_of_none(run):
+    card = model_card(run, "somebody/toys", build_small(embedding_dim=None), agreement="")
+    assert "pooling\n`catavgmax`.\n" in card
+    assert "`pooler_output` is the embedding" in card
+    assert "logits" not in card

@@ -12,7 +12,7 @@ from lookalike.export.deployed import Deployed
 from lookalike.export.programs import export_onnx, export_pt2
 from lookalike.export.projector import unit
 from lookalike.export.timm import export_timm
-from lookalike.export.verify import verify
+from lookalike.export.verify import ExportError, verify
 
 from .conftest import build_small
 
@@ -24,7 +24,9 @@ def test_deployed_is_the_unit_embedding(pixels):
     np.testing.assert_allclose(theirs, ours, atol=1e-5)
 
 
-@pytest.mark.parametrize(("settings", "views"), [({}, 1), ({"pooling": "concat"}, 2)])
+@pytest.mark.parametrize(
+    ("settings", "views"), [({}, 1), ({"pooling": "concat"}, 2), ({"backbone": "test_vit", "resize": 80}, 1)]
+)
 def test_onnx(tmp_path, table, pixels, settings, views):
     runtime = pytest.importorskip("onnxruntime", reason="pip install onnxruntime (extra 'dev') is absent")
     embedder, file = build_small(**settings), tmp_path / "model.onnx"
@@ -33,7 +35,9 @@ def test_onnx(tmp_path, table, pixels, settings, views):
     assert verify("onnx", file, embedder, table).largest_difference < 1e-4
     session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     facts = session.get_modelmeta().custom_metadata_map
-    assert facts["resize"] == "the short side to 80 pixels, bilinear, antialiased"
+    assert (
+        facts["resize"] == f"the short side to 80 pixels, {embedder.preprocessing.interpolation}, antialiased"
+    )
     assert [(entry.name, entry.type) for entry in session.get_inputs()] == [("images", "tensor(uint8)")]
     for count in (1, 5):
         (found,) = session.run(None, {"images": pixels[:count].numpy()})
@@ -48,6 +52,21 @@ def test_pt2(tmp_path, table):
     extra = {"description.json": ""}
     torch.export.load(file, extra_files=extra)
     assert json.loads(extra["description.json"])["input"].startswith("uint8 RGB, (batch, 3, 64, 64)")
+
+
+@pytest.mark.parametrize("kind", ["onnx", "pt2"])
+def test_a_backbone_that_takes_one_batch_size_only_is_one_line(tmp_path, monkeypatch, kind):
+    if kind == "onnx":
+        pytest.importorskip("onnxscript", reason="onnxscript is absent")
+    monkeypatch.setattr(
+        Deployed, "forward", lambda self, images: self.embedder(images).reshape(len(images), -1)
+    )
+    with pytest.raises(
+        ExportError, match="cannot express backbone 'test_resnet' for any batch size"
+    ) as caught:
+        EXPORTS[kind](build_small(), tmp_path / "model")
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_missing_exporter_is_named(tmp_path, monkeypatch):

@@ -72,8 +72,8 @@ def test_timm_resizes_to_the_same_number_of_pixels(size, extra):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"pooling": "concat"}, "train with model.pooling=catavgmax"),
-        ({"norm": "layer_norm"}, "with norm 'layer_norm'"),
+        ({"pooling": "concat"}, r"no pooling 'concat' \(it has: .* train with model.pooling=catavgmax"),
+        ({"norm": "layer_norm"}, "with norm .layer_norm."),
         ({"backbone": "bn_inception"}, "not one of timm's"),
     ],
 )
@@ -103,11 +103,15 @@ def test_the_exported_folder_is_a_backbone(tmp_path):
     assert again.config.weights_origin == f"local-dir:{tmp_path / 'model'}"
 
 
-def test_transformers_opens_the_folder_and_its_logits_are_the_embedding(tmp_path, pixels):
+@pytest.mark.parametrize(
+    ("dim", "loader", "output"),
+    [(8, "AutoModelForImageClassification", "logits"), (None, "AutoModel", "pooler_output")],
+)
+def test_transformers_opens_the_folder(tmp_path, pixels, dim, loader, output):
     transformers = pytest.importorskip("transformers", reason="the package transformers is absent")
-    embedder = build_small(pooling="catavgmax")
+    embedder = build_small(embedding_dim=dim)
     export_timm(embedder, tmp_path / "model")
-    model = transformers.AutoModelForImageClassification.from_pretrained(str(tmp_path / "model")).eval()
+    model = getattr(transformers, loader).from_pretrained(str(tmp_path / "model")).eval()
     with torch.no_grad():
-        logits = model(pixel_values=embedder.normalize_input(pixels)).logits
-        torch.testing.assert_close(logits, embedder(pixels), atol=1e-5, rtol=1e-4)
+        found = model(pixel_values=embedder.normalize_input(pixels))[output]
+        torch.testing.assert_close(found, embedder(pixels), atol=1e-5, rtol=1e-4)

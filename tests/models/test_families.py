@@ -143,3 +143,16 @@ def test_a_batch_norm_whose_convolution_is_read_twice_by_modules_is_still_folded
         fast = fuse_for_inference(embedder)
         torch.testing.assert_close(fast(images(16)), embedder(images(16)))
     assert isinstance(fast.backbone.first, nn.BatchNorm2d)
+
+
+@pytest.mark.parametrize(
+    "family", [name for name in FAMILIES if "ViT" in name] + ["BEiT", "DINOv3", "hybrid"]
+)
+def test_transformers_export_for_any_batch_size(family):
+    """By torch.export, which `export --onnx` and `--pt2` begin with."""
+    member = FAMILIES[family]
+    batch = torch.export.Dim("batch", min=1)
+    program = torch.export.export(
+        build_member(member), (images(member.size),), dynamic_shapes=({0: batch},), strict=False
+    )
+    assert program.module()(images(member.size, 3)).shape == (3, 8)

@@ -1,6 +1,8 @@
 """The index: what it stores, finds and refuses, whoever opens it."""
 
 import json
+import multiprocessing
+import pickle
 import shutil
 
 import numpy as np
@@ -266,3 +268,19 @@ def test_a_vector_that_is_not_a_number_is_reported(tmp_path, engine):
 def edit(folder, **changes):
     file = folder / "index.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def find_first(index):
+    """The path of the image most similar to the second vector, searched by the process that this runs in."""
+    with index:
+        return index.search(unit(3)[1:2], 1, fingerprint=FINGERPRINT)[0][0].files[0].file.path
+
+
+def test_a_process_of_its_own_opens_the_index_that_it_is_sent(folder):
+    with ImageIndex.create(folder, fingerprint=FINGERPRINT, dim=DIM) as index:
+        fill(index, unit(3))
+        copy = pickle.loads(pickle.dumps(index))
+        with copy, pytest.raises(ArgumentError, match="was opened for reading"):
+            copy.remove_unused()
+    with ImageIndex.open(folder) as index, multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(find_first, [index]) == find_first(pickle.loads(pickle.dumps(index))) == "1.png"

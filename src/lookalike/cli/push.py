@@ -8,7 +8,11 @@ from lookalike.cli.common import RunArgument, make_progress, warn_if_unfinished
 
 Name = Annotated[str, typer.Argument(help="OWNER/NAME of the repository; made if it does not exist.")]
 Public = Annotated[
-    bool, typer.Option("--public", help="Anyone may see the repository; default: only its owner.")
+    bool,
+    typer.Option(
+        "--public",
+        help="Anyone may see a new repository; default: only its owner. An existing one stays as visible as it is.",
+    ),
 ]
 Images = Annotated[
     str | None, typer.Option("--images", help="Images to check the export on; default: the run's data.")
@@ -18,10 +22,10 @@ Images = Annotated[
 def push(run: RunArgument, name: Name, public: Public = False, images: Images = None) -> None:
     """Upload the run's model as a timm model with a model card, after checking it on real images."""
     from lookalike.data.read import read
-    from lookalike.export.hub import check_online, push_to_hub
+    from lookalike.export.hub import check_can_push, push_to_hub
     from lookalike.export.source import data_source
 
-    check_online()
+    check_can_push(name)
     warn_if_unfinished(run, make_progress(), "push it again")
     table = read(images or data_source(run), labeled=False)
     print(push_to_hub(run, name, table, private=not public))

@@ -3,8 +3,9 @@
 import tempfile
 from pathlib import Path
 
-from huggingface_hub import HfApi
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
+from huggingface_hub import HfApi, get_token
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.errors import ArgumentError, FileError, first_line
@@ -14,17 +15,32 @@ from lookalike.export.verify import verify
 from lookalike.models.checkpoint import load_model
 from lookalike.models.pretrained import hub_is_offline
 
+LOG_IN = "log in as somebody who may write there with: hf auth login (or set HF_TOKEN)"
+SERVER_FAILS = 500
+"""Status codes of HTTP from here on are no fault of whoever asks."""
 
-def check_online() -> None:
-    """Refuses to begin an upload where the user has forbidden the hub.
+
+def check_can_push(name: str) -> None:
+    """Refuses an upload that cannot succeed, before anything is computed for it.
 
     Raises:
-        FileError: HF_HUB_OFFLINE is set.
+        ArgumentError: the name is not OWNER/NAME.
+        FileError: HF_HUB_OFFLINE is set, or nobody has logged in.
     """
     if hub_is_offline():
         raise FileError(
             "HF_HUB_OFFLINE is set, so nothing can be uploaded; unset it, or use: lookalike export --timm"
         )
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        raise ArgumentError(f"'{name}' is not the name of a repository: {first_line(error)}") from error
+    if "/" not in name:
+        raise ArgumentError(
+            f"'{name}' has no owner; give OWNER/NAME, where OWNER is your account on the hub or an organization"
+        )
+    if get_token() is None:
+        raise FileError(f"nobody is logged in to the hub; {LOG_IN}")
 
 
 def push_to_hub(run: Path, name: str, table: LabeledImages, *, private: bool = True) -> str:
@@ -34,7 +50,7 @@ def push_to_hub(run: Path, name: str, table: LabeledImages, *, private: bool = T
         ArgumentError: the name is not that of a repository, or timm cannot express the model.
         FileError: the hub is out of reach, or refuses.
     """
-    check_online()
+    check_can_push(name)
     model, _ = load_model(run)
     views = model.config.views
     model.set_views(1)
@@ -50,11 +66,10 @@ def push_to_hub(run: Path, name: str, table: LabeledImages, *, private: bool = T
             api.upload_folder(
                 repo_id=name, folder_path=target, commit_message="Model and card of a lookalike run"
             )
-        except HFValidationError as error:
-            raise ArgumentError(f"'{name}' is not the name of a repository: {first_line(error)}") from error
-        except (HfHubHTTPError, LocalTokenNotFoundError) as error:
+        except HfHubHTTPError as error:
+            advice = LOG_IN if error.response.status_code < SERVER_FAILS else "try again later"
             raise FileError(
-                f"the hub refuses the upload of '{name}': {first_line(error).strip()}; log in with: hf auth login"
+                f"the hub refuses the upload of '{name}': {first_line(error).strip()}; {advice}"
             ) from error
         except Exception as error:  # whatever the client's HTTP library raises without a connection
             raise FileError(f"the hub is out of reach: {first_line(error).strip()}") from error

@@ -57,4 +57,7 @@ def main(kind: str, model: str, images: str, out: str) -> None:
 
 if __name__ == "__main__":
     sys.modules["lookalike"] = None  # type: ignore[assignment]  # any import of it fails
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except Exception as error:
+        sys.exit(" ".join(f"{type(error).__name__}: {error}".split()))  # one line, which `verify` quotes

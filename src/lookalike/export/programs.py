@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from lookalike.errors import first_line
 from lookalike.export.deployed import INPUT, OUTPUT, Deployed, description
+from lookalike.export.verify import ExportError
 from lookalike.models.embedder import Embedder
 from lookalike.models.same_padding import pad_inputs
 from lookalike.utils.io import write_atomically
@@ -26,24 +27,20 @@ def export_onnx(embedder: Embedder, file: Path) -> None:
 
     Raises:
         MissingExtraError: onnx or onnxscript is not installed.
+        ExportError: torch.export cannot express the model.
     """
     optional_import("onnx", "onnx")
     optional_import("onnxscript", "onnx")
-    model, images = _example(embedder)
+    model = _deployed(embedder)
     pad_inputs(model)  # an ONNX convolution pads unevenly itself, and the exporter loses padded kernels
+    exported = export_program(model)  # here, since torch.onnx would go on with a fixed batch size
     level = logging.getLogger("torch.onnx").level
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the exporter about its own use of torch
             program: Any = torch.onnx.export(
-                model,
-                (images,),
-                dynamo=True,
-                input_names=[INPUT],
-                output_names=[OUTPUT],
-                dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
-                verbose=False,
+                exported, dynamo=True, input_names=[INPUT], output_names=[OUTPUT], verbose=False
             )
     finally:
         logging.getLogger("torch.onnx").setLevel(level)
@@ -52,18 +49,35 @@ def export_onnx(embedder: Embedder, file: Path) -> None:
 
 
 def export_pt2(embedder: Embedder, file: Path) -> None:
-    """Writes a program for `torch.export.load` with `description` as its extra file `description.json`."""
-    model, images = _example(embedder)
-    program = torch.export.export(
-        model, (images,), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},), strict=False
-    )
+    """Writes a program for `torch.export.load` with `description` as its extra file `description.json`.
+
+    Raises:
+        ExportError: torch.export cannot express the model.
+    """
+    program = export_program(_deployed(embedder))
     extra = {"description.json": json.dumps(description(embedder), ensure_ascii=False, allow_nan=False)}
     whole = io.BytesIO()  # torch ends the process where it writes to a full disk itself
     torch.export.save(program, whole, extra_files=extra)
     write_atomically(file, lambda temporary: temporary.write_bytes(whole.getbuffer()))
 
 
-def _example(embedder: Embedder) -> tuple[Deployed, Tensor]:
-    size = embedder.preprocessing.size
-    model = Deployed(embedder.cpu()).eval().to(memory_format=torch.contiguous_format)
-    return model, torch.zeros(2, 3, size, size, dtype=torch.uint8)
+def export_program(model: Deployed) -> torch.export.ExportedProgram:
+    """The model as a program for any batch size.
+
+    Raises:
+        ExportError: torch.export cannot express the model.
+    """
+    size = model.embedder.preprocessing.size
+    images = torch.zeros(2, 3, size, size, dtype=torch.uint8)
+    batch = torch.export.Dim("batch", min=1)
+    try:
+        return torch.export.export(model, (images,), dynamic_shapes=({0: batch},), strict=False)
+    except Exception as error:  # whatever torch's tracer or the backbone's code raises
+        backbone = model.embedder.config.backbone
+        raise ExportError(
+            f"torch.export cannot express backbone '{backbone}' for any batch size: {first_line(error)}"
+        ) from error
+
+
+def _deployed(embedder: Embedder) -> Deployed:
+    return Deployed(embedder.cpu()).eval().to(memory_format=torch.contiguous_format)

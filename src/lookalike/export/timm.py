@@ -67,9 +67,10 @@ def build_timm(embedder: Embedder) -> tuple[nn.Module, dict[str, Any]]:
     if not timm.is_model(config.architecture.name):
         raise ArgumentError(f"backbone '{config.backbone}' is not one of timm's; {INSTEAD}")
     if config.preprocessing.channels != "rgb" or config.norm != "none" or config.pooling not in POOLINGS:
+        norm = "" if config.norm == "none" else f" with norm '{config.norm}'"
         raise ArgumentError(
-            f"timm has no pooling '{config.pooling}' with norm '{config.norm}' (it has: {', '.join(POOLINGS)}, "
-            f"without norm); {INSTEAD}, or train with model.pooling=catavgmax"
+            f"timm has no pooling '{config.pooling}'{norm} (it has: {', '.join(POOLINGS)}, without norm); "
+            f"{INSTEAD}, or train with model.pooling=catavgmax"
         )
     dim = config.embedding_dim or 0
     arguments = dict(config.architecture.arguments) | {"global_pool": POOLINGS[config.pooling]}

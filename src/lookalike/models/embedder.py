@@ -59,7 +59,7 @@ class ToMaps(nn.Module):
             (count - (self.prefix_tokens or 0)) ** 0.5
         )  # images are square, and so are maps of patches
         patches_BPF = features_BX[:, count - side * side :]
-        return patches_BPF.transpose(1, 2).reshape(len(patches_BPF), self.channels, side, side)
+        return patches_BPF.transpose(1, 2).reshape(-1, self.channels, side, side)
 
 
 class FrozenStages(nn.Sequential):

@@ -15,7 +15,7 @@ no item knows are never shown, and the next writer removes them.
 import shutil
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -136,6 +136,9 @@ class ImageIndex:
             if self._lock is not None:
                 self._lock.release()
 
+    def __reduce__(self) -> tuple[Callable[[str], Self], tuple[str]]:
+        return type(self).open, (str(self.folder.absolute()),)  # another process opens it for reading
+
     def __repr__(self) -> str:
         return f"<ImageIndex '{self.folder}': {self.facts.dim} dimensions, engine '{self.facts.engine}'>"
 
@@ -184,12 +187,8 @@ class ImageIndex:
         """Becomes an index that was opened in the place of this one."""
         self.engine.close()
         self.catalog.close()
-        self.facts, self.catalog, self.engine, self._seen = (
-            other.facts,
-            other.catalog,
-            other.engine,
-            other._seen,
-        )
+        self.facts, self._seen = other.facts, other._seen
+        self.catalog, self.engine = other.catalog, other.engine
 
     def add(
         self,
