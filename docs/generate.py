@@ -151,8 +151,8 @@ STUDIES_HEAD = """Tables and data figures of the papers, under their own numbers
 ours or of slides and code. `lookalike study show NAME` prints rows, recipes and published numbers. How to run one is in
 [Reproduce a table](../tutorials/reproduce_a_table.md), what the protocols are in
 [Protocols](../explanation/protocols.md). Not studies: diagrams (ProxyNCA++ Figure 2, Proxy-Anchor Figures 2 and 3, HPL
-Figure 1) and ProxyNCA++ Figure 3, a two-dimensional toy without images. Published numbers have the tag of their
-source:"""
+Figure 1) and ProxyNCA++ Figure 3, a two-dimensional toy without images, which `python examples/two_moons.py moons.svg`
+draws. Published numbers have the tag of their source:"""
 
 
 def command_line() -> str:

@@ -3,6 +3,7 @@
 import pytest
 
 from lookalike import embedding
+from lookalike.errors import ArgumentError
 from lookalike.models import build_embedder
 from toys import colored_squares
 
@@ -20,3 +21,12 @@ def test_images_and_network_meet_on_one_device(asked, runs_on, tmp_path, monkeyp
     embedding.embed(network, colored_squares(tmp_path), device=asked)
     assert met == [(runs_on, runs_on)]
     assert next(network.parameters()).device.type == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"), [({"batch_size": 0}, "batch_size is 0"), ({"workers": -1}, "workers is -1")]
+)
+def test_numbers_that_embed_nothing_are_refused(wrong, words, tmp_path):
+    network = build_embedder("test_resnet", weights="none", size=32, embedding_dim=4)
+    with pytest.raises(ArgumentError, match=words):
+        embedding.embed(network, colored_squares(tmp_path), **wrong)

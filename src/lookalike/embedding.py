@@ -27,7 +27,7 @@ from lookalike.models.embedder import Embedder
 from lookalike.models.fuse import fuse_for_inference
 from lookalike.utils.io import escape_surrogates, os_errors, reserve, write_atomically
 from lookalike.utils.progress import Progress
-from lookalike.utils.validation import check_choice
+from lookalike.utils.validation import check_at_least, check_choice
 
 FORMATS = (".npy", ".npz", ".parquet")
 
@@ -77,6 +77,8 @@ def map_images(
     phase: str = "embedding",
 ) -> Iterator[tuple[slice, Tensor]]:
     """`function` of every batch of images, without gradients, as (rows, result on the CPU)."""
+    check_at_least("batch_size", batch_size, 1)
+    check_at_least("workers", workers or 0, 0)
     done = 0
     with (progress or Progress()).phase(phase, len(dataset)) as running:
         workers = embedding_workers(workers, device)

@@ -48,8 +48,16 @@ def test_a_published_name_insists_on_its_layout(photos):
 def test_names_that_cannot_be(photos):
     with pytest.raises(ArgumentError, match="'glyphs' is built in"):
         add_dataset("glyphs", [photos])
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a.zip", "..", "-x", " a", "=1+1", "a b", "a\n"])
+def test_names_that_could_be_a_path_an_option_or_a_formula(name, photos):
     with pytest.raises(ArgumentError, match="cannot name a data set"):
-        add_dataset("a/b", [photos])
+        add_dataset(name, [photos])
+
+
+def test_letters_of_any_language_can_name_a_data_set(photos):
+    assert add_dataset("Möbel_2-été", [photos]).images == registered()["Möbel_2-été"].images
 
 
 def test_a_damaged_list_says_what_to_do(cache):

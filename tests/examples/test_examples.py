@@ -11,7 +11,9 @@ import pytest
 from lookalike.data.glyphs import distinct_characters, images_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SCRIPTS = sorted(file.stem for file in EXAMPLES.glob("*.py") if file.stem not in ("tour", "toy_data"))
+SCRIPTS = sorted(
+    file.stem for file in EXAMPLES.glob("*.py") if file.stem not in ("tour", "toy_data", "two_moons")
+)
 NEEDS = {"lightning_module": "pytorch_lightning", "hugging_face_trainer": "transformers"}
 
 
@@ -49,3 +51,11 @@ def test_the_tour_reads_trains_measures_indexes_and_searches(few_glyphs, tmp_pat
     assert float(re.search(r"recall@1 ([01]\.\d+)", output)[1]) > 0.3
     assert (tmp_path / "tour" / "run" / "result.json").is_file()
     assert re.search(r"most similar to .*\n  0\.\d+ ", output)
+
+
+def test_small_temperatures_bend_the_boundary_around_more_points(tmp_path):
+    output = run("two_moons", str(tmp_path / "moons.svg"))
+    right = [float(number) for number in re.findall(r"(\d+\.\d) % of the training points", output)]
+    assert right == sorted(right)
+    assert right[-1] > right[0] + 5
+    assert (tmp_path / "moons.svg").read_text(encoding="utf-8").startswith("<?xml")

@@ -1,6 +1,7 @@
 """Names for data sets on this machine: built-in ones, and those that `lookalike data add` registered."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -57,7 +58,7 @@ def register(name: str, path: Path, table: LabeledImages, layout: str | None = N
     """Makes `name` stand for the data set at `path`; an earlier entry of that name is replaced.
 
     Raises:
-        ArgumentError: the name is built in, or looks like a path.
+        ArgumentError: the name is built in, or holds more than letters, digits, - and _.
     """
     check_name(name)
     entry = Registered(str(path.absolute()), layout, len(table), table.num_classes, table.digest())
@@ -70,10 +71,10 @@ def register(name: str, path: Path, table: LabeledImages, layout: str | None = N
 
 
 def check_name(name: str) -> None:
-    """Refuses a name that is built in, or looks like a path."""
+    """Refuses a name that is built in, or that could be taken for a path or an option."""
     if name in BUILT_IN:
         raise ArgumentError(f"'{name}' is built in; choose another name")
-    if not name or any(sign in name for sign in "/\\.") or name != name.strip():
+    if not re.fullmatch(r"\w[\w-]*", name):
         raise ArgumentError(f"'{name}' cannot name a data set; use letters, digits, '-' and '_'")
 
 

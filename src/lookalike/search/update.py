@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lookalike.data.dataset import LabeledImages, with_box
 from lookalike.data.image_bytes import read_image
+from lookalike.data.labels import is_unlabeled
 from lookalike.errors import DataError
 from lookalike.search.columns import TableColumns
 from lookalike.search.encoder import BATCH, ImageEncoder
@@ -163,7 +164,7 @@ class Update:
     def _with_what_is_known(self, file: IndexedFile, stored: IndexedFile) -> IndexedFile:
         """A file with the label and columns that another source gave it, as far as this one does not say them."""
         unsaid = {name: value for name, value in stored.values.items() if name not in self._columns.kinds}
-        label = stored.label if self._table.class_names == (".",) else file.label
+        label = stored.label if is_unlabeled(self._table) else file.label
         return replace(file, label=label, values=unsaid | dict(file.values))
 
     def _embed(self, files: list[IndexedFile], phase: Phase) -> None:
