@@ -69,6 +69,12 @@ class Commands:
             ["lookalike.cli", "lookalike.training.fit", "lookalike.reporting.report", "lookalike.studies.run"]
         )
         self._count = 0
+        self._started: list[Running] = []
+
+    def end(self) -> None:
+        """Kills what was started and still runs, as after a test that failed."""
+        for running in self._started:
+            running.send(signal.SIGKILL)
 
     def start(
         self,
@@ -91,7 +97,8 @@ class Commands:
             processes[-1].start()
         while not all(file.exists() or not p.is_alive() for file, p in zip(files, processes, strict=True)):
             time.sleep(0.001)  # a signal before the command has begun says nothing about it
-        return Running(list(processes), files)
+        self._started.append(Running(list(processes), files))
+        return self._started[-1]
 
     def run(self, *words: str, ranks: int = 1, most_bytes: int | None = None) -> tuple[int, str]:
         """Exit code and output of a command."""

@@ -17,4 +17,6 @@ def photos(tmp_path_factory):
 @pytest.fixture
 def commands(tmp_path):
     """Commands that run in a folder of the test, with a cache of their own."""
-    return Commands(tmp_path)
+    commands = Commands(tmp_path)
+    yield commands
+    commands.end()

