@@ -102,7 +102,7 @@ def embed(
     """Embeds every image of `table`, in order, in evaluation mode.
 
     Args:
-        embedder: in any mode; training goes on from it unchanged.
+        embedder: in any mode; it stays as it is.
         table: of images on disk, as `read` makes it; `search.encoder.ImageEncoder` embeds images in memory.
         batch_size: images per run of the network.
         workers: processes that read images; None: as many as pay off.

@@ -139,16 +139,13 @@ def _run(arguments: list[str] | None) -> int:
 def _empty_argument(words: list[str]) -> str | None:
     """What to say of an argument or option that is empty, which as a path would be the current folder."""
     for before, word in itertools.pairwise(["lookalike", *words]):
-        option = re.fullmatch(r"(--[\w-]+)=", word)
-        if option or not word:
-            place = (
-                option[1]
-                if option
-                else before
-                if before.startswith("-")
-                else f"the argument after '{before}'"
-            )
-            return f"{place} is empty; give a value (is a variable of the shell not set?), or . for the current folder"
+        if re.fullmatch(r"--[\w-]+=", word):
+            place = word.removesuffix("=")
+        elif not word:
+            place = before if before.startswith("-") else f"the argument after '{before}'"
+        else:
+            continue
+        return f"{place} is empty; give a value (is a variable of the shell not set?), or . for the current folder"
     return None
 
 

@@ -18,11 +18,7 @@ def to_units(embeddings: Floats, facts: IndexFacts, fingerprint: str, names: Seq
         )
     try:
         vectors = np.asarray(embeddings, dtype=np.float32)
-    except (
-        TypeError,
-        ValueError,
-        RuntimeError,
-    ) as error:  # RuntimeError: a tensor with a gradient, or on a GPU
+    except (TypeError, ValueError, RuntimeError) as error:  # the last of a tensor with a gradient
         raise ArgumentError(
             f"the vectors are no array of numbers ({first_line(error)}); expected (N, {facts.dim})"
         ) from error

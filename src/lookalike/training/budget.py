@@ -84,7 +84,7 @@ class Plan:
 
 
 def ladder(mode: Mode, *, epochs: int, backbone_size: int, short_side: int, patch: int = 1) -> list[Rung]:
-    """The rungs of a mode from quick to good: larger images.
+    """The rungs of a mode from quick to good, by the size of the images.
 
     A network does best near the size that it was trained at, and enlarging images more than twice gains nothing.
 
@@ -149,18 +149,19 @@ def plan_run(
     Args:
         most: epochs, if a rung trains at all; 0 for those of the rung.
     """
-    plans = [Plan(rung, estimate(rung, costs, counts, views=views)) for rung in rungs]
-    fitting = [plan for plan in plans if plan.minutes <= HEADROOM * minutes]
-    if not fitting:
+
+    def planned(rung: Rung) -> Plan:
+        return Plan(rung, estimate(rung, costs, counts, views=views))
+
+    def last_that_fits(plans: Sequence[Plan]) -> Plan | None:
+        return next((plan for plan in reversed(plans) if plan.minutes <= HEADROOM * minutes), None)
+
+    plans = [planned(rung) for rung in rungs]
+    chosen = last_that_fits(plans)
+    if chosen is None:
         return min(plans, key=lambda plan: plan.minutes)
-    chosen = fitting[-1]
-    for epochs in range(chosen.rung.epochs + 1, most + 1 if chosen.rung.epochs else 0):
-        rung = replace(chosen.rung, epochs=epochs)
-        longer = Plan(rung, estimate(rung, costs, counts, views=views))
-        if longer.minutes > HEADROOM * minutes:
-            break
-        chosen = longer
-    return chosen
+    more = range(chosen.rung.epochs, most + 1) if chosen.rung.epochs else ()
+    return last_that_fits([planned(replace(chosen.rung, epochs=epochs)) for epochs in more]) or chosen
 
 
 def plan_lines(plan: Plan, doubled: Plan, *, minutes: float) -> str:

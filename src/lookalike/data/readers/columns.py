@@ -9,24 +9,13 @@ from lookalike.utils.validation import near_miss
 
 PATH_COLUMNS = ("path", "file_name")
 PATH_ALIASES = (
-    *(
-        "filepath",
-        "file_path",
-        "image_path",
-        "img_path",
-        "image_name",
-        "filename",
-        "image_file",
-        "file",
-        "image",
-        "img",
-    ),
-    *("image_id", "imageid"),
-)
+    "filepath", "file_path", "image_path", "img_path", "image_name", "filename", "image_file", "file", "image", "img",
+    "image_id", "imageid",
+)  # fmt: skip
 LABEL_ALIASES = (
-    *("ground_truth.label", "ground_truth", "label_name", "labelname", "class_name", "category_name"),
-    *("class", "category", "choice", "target", "class_id", "label_id", "category_id"),
-)
+    "ground_truth.label", "ground_truth", "label_name", "labelname", "class_name", "category_name",
+    "class", "category", "choice", "target", "class_id", "label_id", "category_id",
+)  # fmt: skip
 """What FiftyOne, CVAT, Label Studio, Open Images and competitions call the two columns; read where a table is named
 that lacks `path` or `label`."""
 FLAG_COLUMNS = ("is_query", "is_gallery")
