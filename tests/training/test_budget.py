@@ -83,7 +83,7 @@ def test_every_rung_costs_more_than_the_one_before(mode, backbone_size, short_si
 
 def test_sizes_go_from_four_sevenths_of_the_backbones_own_to_all_of_it():
     rungs = ladder("partial", epochs=4, backbone_size=224, short_side=112)
-    assert [rung.image_size for rung in rungs if rung.mode == "frozen"] == [128, 160, 192, 224]
+    assert [rung.image_size for rung in rungs if rung.mode == "frozen"] == [128, 144, 160, 176, 192, 208, 224]
     assert rungs[-1] == Rung("partial", 224, 4)
     assert most_epochs("partial", 4) == 16
 

@@ -45,6 +45,19 @@ def test_costs_are_measured_for_every_mode(mode, squares):
     assert costs.closed_form > 0
 
 
+def test_each_size_is_measured_with_the_same_number_of_pixels(squares, monkeypatch):
+    pixels = {}
+
+    def recorded(_embedder, _mode, _stages, size, count, *_):
+        pixels[size] = count * size * size
+        return 1.0, 1.0, 1.0
+
+    monkeypatch.setattr("lookalike.training.costs._at_size", recorded)
+    settings = Experiment().override(TOY_SETTINGS)
+    measure_costs(settings, "partial", squares, (32, 64), torch.device("cpu"))
+    assert pixels[32] == pixels[64] > 0
+
+
 @pytest.mark.parametrize(("precision", "mixed"), [("32-true", False), ("bf16-mixed", True)])
 def test_costs_are_those_of_the_precision_that_the_stages_train_in(precision, mixed, squares, monkeypatch):
     seen = []

@@ -90,10 +90,11 @@ def ladder(mode: Mode, *, epochs: int, backbone_size: int, short_side: int, patc
 
     Args:
         epochs: of a run without a budget.
-        patch: sizes are multiples of it, and of 32 where it divides 32.
+        patch: sizes are multiples of it, and of 16 where it divides 16.
     """
     most = input_size(short_side, backbone_size, patch, gpu=True)
-    sizes = sorted({min(most, _rounded(backbone_size * share / 7, patch)) for share in (4, 5, 6, 7)})
+    shares = [share / 14 for share in range(8, 15)]
+    sizes = sorted({min(most, _rounded(backbone_size * share, patch)) for share in shares})
     untrained = [Rung("frozen", size, 0) for size in sizes]
     if mode == "frozen":
         return untrained
@@ -114,7 +115,7 @@ def most_epochs(mode: Mode, epochs: int) -> int:
 
 
 def _rounded(side: float, patch: int) -> int:
-    grid = 32 if 32 % patch == 0 else patch
+    grid = 16 if 16 % patch == 0 else patch
     return max(grid, round(side / grid) * grid)
 
 

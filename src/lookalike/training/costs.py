@@ -26,7 +26,8 @@ from lookalike.training.trainable import TrainablePart
 from lookalike.utils.device import keep_random_state
 
 IMAGES = 16
-"""Images of a measured batch; the cost of one image hardly depends on it from here on."""
+"""Images of a measured batch at the larger size. At the smaller size there are more, of the same pixels in all,
+since each batch costs a little whatever it holds."""
 DTYPES = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 WIDTH = 512
 """Width of the measured closed form; its cost grows with the third power of the width."""
@@ -45,7 +46,12 @@ def measure_costs(
         frozen_stages = experiment.train.frozen_stages or embedder.default_frozen_stages()
     dtype = DTYPES.get(experiment.train.precision or default_precision(device.type))
     with keep_random_state(device):
-        found = [_at_size(embedder, mode, frozen_stages, size, device, dtype) for size in sizes]
+        found = [
+            _at_size(
+                embedder, mode, frozen_stages, size, round(IMAGES * (max(sizes) / size) ** 2), device, dtype
+            )
+            for size in sizes
+        ]
     frozen, forward, step = (
         line_through((sizes[0], one), (sizes[1], other)) for one, other in zip(*found, strict=True)
     )
@@ -58,16 +64,18 @@ def _at_size(
     mode: Mode,
     frozen_stages: int,
     size: int,
+    count: int,
     device: torch.device,
     dtype: torch.dtype | None,
 ) -> tuple[float, float, float]:
     """Seconds per image of the first stages, of the others forward, and of the others with a backward.
 
     Args:
+        count: images of the measured batch.
         dtype: that the stages which train compute in; None: float32.
     """
     mixed = torch.autocast(device.type, dtype=dtype, enabled=dtype is not None)
-    images = torch.randint(0, 256, (IMAGES, 3, size, size), dtype=torch.uint8, device=device)
+    images = torch.randint(0, 256, (count, 3, size, size), dtype=torch.uint8, device=device)
     fused = TrainablePart(fuse_for_inference(embedder), mode, frozen_stages)
     frozen, inputs, first = 0.0, images, None
     if mode != "finetune":
@@ -83,7 +91,7 @@ def _at_size(
     with mixed:
         step = _seconds(lambda: _backward(trained, inputs), device)
     embedder.eval()
-    return frozen / IMAGES, forward / IMAGES, step / IMAGES
+    return frozen / count, forward / count, step / count
 
 
 def _backward(part: TrainablePart, inputs: Tensor) -> None:
