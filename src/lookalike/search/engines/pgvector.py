@@ -4,7 +4,8 @@
 ~/.pgpass. From 5,000 vectors on there is an HNSW index; filters are answered by iterative scans, and what
 a scan leaves short by an exact one. Nothing is counted for a search: in PostgreSQL counting reads the whole table.
 Vectors of more than 2,000 dimensions are stored with 16 bits, since pgvector indexes no longer ones otherwise; more
-than 4,000 are not indexed, and compared exactly. Vectors travel in PostgreSQL's binary format.
+than 4,000 are not indexed, and compared exactly. The index is built in the server's memory, or several times slower
+where it has less than the graph takes. Vectors travel in PostgreSQL's binary format.
 """
 
 import contextlib
@@ -23,6 +24,8 @@ BREADTH = 100
 MOST_BREADTH = 1_000
 EXACT_SHARE = 0.02
 CONNECT_SECONDS = 10
+LINK_BYTES = 1_024
+MOST_BUILD_BYTES = 4 * 2**30
 _COPY_BEGINS, _COPY_ENDS = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 _COPIED_ROWS = 1_000
 
@@ -117,7 +120,11 @@ class PgvectorEngine:
             return
         kind = f"{self._type}_ip_ops"
         with self._errors():
-            self._db.execute("SET maintenance_work_mem = '1GB'")
+            self._db.execute(
+                "SELECT set_config(name, greatest(setting::bigint, %s)::text, false) FROM pg_settings "
+                "WHERE name = 'maintenance_work_mem'",
+                (build_memory_kb(self.count(), self._dim),),
+            )
             self._db.execute(
                 f"CREATE INDEX IF NOT EXISTS {self._table}_hnsw ON {self._table} USING hnsw (embedding {kind})"
             )
@@ -185,6 +192,15 @@ class PgvectorEngine:
             yield
         except self._psycopg.Error as error:
             raise FileError(f"PostgreSQL, table {self._table}: {first_line(error)}") from error
+
+
+def build_memory_kb(rows: int, dim: int) -> int:
+    """Memory in which the graph of an HNSW index is built: each vector with its links, 4 GB at most.
+
+    A graph that does not fit is built on disk from there on, several times slower; the server's own
+    `maintenance_work_mem` counts where it is more.
+    """
+    return int(min(MOST_BUILD_BYTES, rows * (4 * dim + LINK_BYTES)) // 1024)
 
 
 def _text(vector: Floats) -> str:
