@@ -60,6 +60,7 @@ def prepare(table: LabeledImages, settings: list[str], folder: Path) -> Start:
         build_inputs(context, trainable, part, cache)
         for part in (context.split.train, context.split.validation)
     )
+    cache.ensure(range(context.experiment.train.cached_views if context.mode == "partial" else 1))
     seconds = clock() - began
     assert isinstance(inputs, CachedInputs)
     assert isinstance(held, CachedInputs)
