@@ -104,7 +104,13 @@ def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
         if text not in registered:
             raise UnknownNameError(_not_found(text, [*registry.BUILT_IN, *registered]))
         entry = registered[text]
-        path, options = Path(entry.path), replace(options, layout=options.layout or entry.layout)
+        path = Path(entry.path)
+        options = replace(
+            options,
+            layout=options.layout or entry.layout,
+            verify=options.verify and entry.verify,
+            ignore_labels=options.ignore_labels or tuple(entry.ignore_labels),
+        )
         if not path.exists():
             raise DataError(f"'{text}' was added from {path}, which is gone; add it again")
     if path.is_dir():

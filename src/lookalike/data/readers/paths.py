@@ -62,7 +62,7 @@ def find_files(
         kind = kind or ("; write / instead of the backslash" if "\\" in first else "")
         raise DataError(
             f"{name}: {len(bad):,} of {len(paths):,} images are missing below {root}, first {given}{hint}{kind}; "
-            "correct the column 'path': it is relative to the table's folder"
+            "correct the column 'path': it is relative to the table's folder, or use what is there with --no-verify"
         )
     done = missing.difference(bad)
     if not done:
