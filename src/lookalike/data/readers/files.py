@@ -99,14 +99,16 @@ def list_images(folder: Path) -> ImageListing:
         real_of[at] = real
         reached[real] += 1
         inside = os.path.join(at, "")[len(top) :].replace(os.sep, "/")
-        hidden += [inside + name for name in folders if _hides_images(Path(at, name))]
+        hidden += [
+            inside + name for name in folders if name.startswith(".") and _hides_images(Path(at, name))
+        ]
         in_cloud += [inside + name for name in files if name.endswith(".icloud")]
         folders[:] = [name for name in folders if not is_system_file(name)]
         before = len(found)
         for name in files:
             if is_system_file(name):
                 continue
-            if is_image(os.path.join(at, name)):
+            if is_image(f"{at}/{name}"):
                 found.append(inside + name)
             elif inside or _suffix(name) not in TABLES_AND_LISTS:
                 left_out[_suffix(name) or "no suffix"] += 1
@@ -136,8 +138,8 @@ def list_images(folder: Path) -> ImageListing:
 
 
 def _hides_images(folder: Path) -> bool:
-    """Whether this is a hidden folder with images, by their suffixes; those of operating systems are not meant."""
-    if not folder.name.startswith(".") or folder.name.casefold() in (".thumbnails", ".trash"):
+    """Whether a hidden folder holds images, by their suffixes; those of operating systems are not meant."""
+    if folder.name.casefold() in (".thumbnails", ".trash"):
         return False
     try:
         return any(Path(name).suffix.lower() in image_suffixes() for name in os.listdir(folder))

@@ -143,8 +143,8 @@ def _above(name: str) -> list[str]:
 def _part_level(folders: list[list[str]]) -> int | None:
     """The level of folders that all name a part; below the top only where they name two or more."""
     for level in range(min(len(names) for names in folders)):
-        parts = {part_of(name) for name in {names[level] for names in folders}}
-        if None not in parts and (level == 0 or len(parts) > 1):
+        words = {names[level] for names in folders}
+        if all(map(part_of, words)) and (level == 0 or len(set(map(part_of, words))) > 1):
             return level
     return None
 
@@ -155,8 +155,8 @@ def _notes_on_almost_parts(folders: list[list[str]]) -> list[str]:
     for names in folders:
         if len(names) > 1:
             below[names[0]].add("/".join(names[1:]))
-    named = sorted(top for top in below if part_of(top))
-    others = sorted(top for top in below if not part_of(top))
+    named = sorted(filter(part_of, below))
+    others = sorted(below.keys() - named)
     if (
         not named
         and len(others) > 1
@@ -168,7 +168,9 @@ def _notes_on_almost_parts(folders: list[list[str]]) -> list[str]:
             f"{first}/ and {second}/ hold the same class names, such as {min(below[first])}, and are read as different "
             "classes; if they are the same classes, put the images of each into one folder"
         ]
-    loose = sorted({names[0] for names in folders if len(names) == 1 and not part_of(names[0])})
+    if not named:
+        return []
+    loose = sorted(name for name in {names[0] for names in folders if len(names) == 1} if not part_of(name))
     for top in [*others, *loose[:1]]:
         for part, other in [(part, top) for part in named] + list(combinations(named, 2)):
             shared = below[other] & below[part]
