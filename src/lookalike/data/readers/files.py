@@ -80,8 +80,7 @@ def list_images(folder: Path) -> ImageListing:
         FileError: a folder cannot be listed, or a link leads to a folder above it.
     """
     found: list[str] = []
-    left_out: Counter[str] = Counter()
-    first_left_out = ""
+    left_out: list[str] = []
     hidden: list[str] = []
     empty: list[str] = []
     in_cloud: list[str] = []
@@ -111,8 +110,7 @@ def list_images(folder: Path) -> ImageListing:
             if is_image(f"{at}/{name}"):
                 found.append(inside + name)
             elif inside or _suffix(name) not in TABLES_AND_LISTS:
-                left_out[_suffix(name) or "no suffix"] += 1
-                first_left_out = first_left_out or inside + name
+                left_out.append(inside + name)
         if len(found) == before and not folders and inside:
             empty.append(inside.removesuffix("/"))
     notes = [
@@ -125,10 +123,11 @@ def list_images(folder: Path) -> ImageListing:
         if paths
     ]
     if left_out:
-        kinds = ", ".join(f"{suffix} {count:,}" for suffix, count in left_out.most_common(6))
-        count = left_out.total()
+        kinds = Counter(_suffix(path) or "no suffix" for path in sorted(left_out)).most_common(6)
+        listed = ", ".join(f"{suffix} {count:,}" for suffix, count in kinds)
+        count = len(left_out)
         files_are = "file is not an image and was" if count == 1 else "files are not images and were"
-        notes.append(f"{count:,} {files_are} left out: {kinds} (first {first_left_out})")
+        notes.append(f"{count:,} {files_are} left out: {listed} (first {min(left_out)})")
     twice = [real for real, times in reached.items() if times > 1]
     if twice:
         notes.append(
