@@ -69,9 +69,9 @@ def _hint_on_header(frame: Frame) -> str:
     """What is wrong with the first row, where that can be seen: it is no header, or the header stands further below."""
     if any(os.path.splitext(name)[1].lower() in image_suffixes() for name in frame.columns):
         return "; its first row is an image, not a header: put the line path,label above it"
-    for at, row in enumerate(frame.rows[:NAMED]):
+    for at in range(min(NAMED, len(frame))):
         if any((column[at] or "").strip().casefold() in PATH_COLUMNS for column in frame.columns.values()):
-            return f"; row {row} looks like the header: remove what stands above it"
+            return f"; {frame.place(at)} looks like the header: remove what stands above it"
     return ""
 
 

@@ -247,8 +247,8 @@ def check_counts(name: str, found: Mapping[str, int], published: Mapping[str, in
         )
 
 
-def read_lines(file: Path) -> list[str]:
-    """Lines of a UTF-8 text file without the empty ones.
+def read_lines(file: Path) -> list[tuple[int, str]]:
+    """Lines of a UTF-8 text file without the empty ones, each with its number as an editor shows it.
 
     Raises:
         FileError: it cannot be read.
@@ -257,4 +257,4 @@ def read_lines(file: Path) -> list[str]:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise FileError(f"{file}: cannot be read as text ({error})") from error
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [(at, line.strip()) for at, line in enumerate(text.splitlines(), start=1) if line.strip()]

@@ -29,7 +29,7 @@ def read(folder: Path, *, verify: bool = True) -> LabeledImages:
     file = next(folder / at / LIST for at in ("", "Eval") if (folder / at / LIST).is_file())
     root = folder / "Img" if (folder / "Img" / "img").is_dir() else folder
     paths, items, status = [], [], []
-    for number, line in enumerate(read_lines(file)[2:], start=3):
+    for number, line in read_lines(file)[2:]:
         fields = line.split()
         if len(fields) != 3 or fields[2] not in ("train", "query", "gallery"):
             raise DataError(f"{file}: line {number} is not 'image_name item_id train|query|gallery'")
