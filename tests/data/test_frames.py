@@ -190,5 +190,3 @@ def test_numbers_are_written_as_people_write_them(tmp_path):
     (tmp_path / "x.jsonl").write_text('{"label": 7.0}\n{"label": NaN}\n{"label": 0.5}')
     for name in ("x.parquet", "x.jsonl"):
         assert read_frame(tmp_path / name).columns["label"] == ["7", None, "0.5"]
-
-

@@ -127,7 +127,7 @@ def list_images(folder: Path) -> ImageListing:
         listed = ", ".join(f"{suffix} {count:,}" for suffix, count in kinds)
         count = len(left_out)
         files_are = "file is not an image and was" if count == 1 else "files are not images and were"
-        notes.append(f"{count:,} {files_are} left out: {listed} (first {min(left_out)})")
+        notes.insert(0, f"{count:,} {files_are} left out: {listed} (first {min(left_out)})")
     twice = [real for real, times in reached.items() if times > 1]
     if twice:
         notes.append(

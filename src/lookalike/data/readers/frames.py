@@ -44,6 +44,7 @@ OTHER_CONTENT = (
     (b"PAR1", "Parquet; call it .parquet"),
     (b"SQLite format 3", "a database; export the table as CSV"),
     (b"{\\rtf", "a text document; export it as CSV"),
+    (b"version https://git-lfs", "a pointer of Git LFS, not the table; fetch it with: git lfs pull"),
 )
 """First bytes of files that are no text, and what they are."""
 
@@ -77,17 +78,16 @@ class Frame:
         return f"{self.unit} {self.rows[at]}"
 
     def where(self, at: int) -> str:
-        """The file, and where row `at` is in it."""
         return f"{self.file}: {self.place(at)}"
 
     def find(self, *names: str) -> str | None:
-        """The first of `names` that is a column; the case of headers does not count.
+        """The first of `names` that is a column; in headers case does not count, and a space is an underscore.
 
         Raises:
             DataError: two columns are called so.
         """
         for name in names:
-            fitting = [column for column in self.columns if column.casefold() == name]
+            fitting = [column for column in self.columns if column.casefold().replace(" ", "_") == name]
             if len(fitting) > 1 or (fitting and AGAIN.format(fitting[0], 2) in self.columns):
                 raise DataError(f"{self.file}: the column '{name}' appears twice in the header; remove one")
             if fitting:
@@ -96,7 +96,7 @@ class Frame:
 
 
 def is_table(path: Path) -> bool:
-    """By the suffix; a folder of such a name is none."""
+    """By the suffix."""
     return path.suffix.lower() in SUFFIXES and not path.is_dir()
 
 

@@ -15,6 +15,8 @@ from lookalike.data.readers.columns import (
     BOX_COLUMNS,
     FLAG_COLUMNS,
     choose_columns,
+    find_split,
+    hint_on_boxes,
     is_coarse,
     notes_on_columns,
 )
@@ -24,6 +26,9 @@ from lookalike.data.readers.paths import find_files, relative_to
 from lookalike.errors import DataError
 
 YES = frozenset({"true", "1", "yes"})
+LONGEST_PATH = 4096
+BASE64 = ("/9j/4A", "iVBORw0KGgo", "data:image/")
+"""How JPEG and PNG begin when they are written as text."""
 NO = frozenset({"false", "0", "no", ""})
 
 
@@ -64,6 +69,7 @@ def read_table(
             )
             frame = _keep(frame, kept)
     entries = _filled(frame, path_column, strip=False)
+    _refuse_content(frame, entries)
     if label_column is None:
         raw = ["."] * len(frame)
     elif labeled:
@@ -119,6 +125,16 @@ def _filled(frame: Frame, column: str, *, strip: bool = True) -> list[str]:
     return values
 
 
+def _refuse_content(frame: Frame, entries: Sequence[str]) -> None:
+    """Refuses what cannot be the path of a file, such as an image itself as text."""
+    for at, entry in enumerate(entries):
+        if len(entry) > LONGEST_PATH or entry.startswith(BASE64):
+            raise DataError(
+                f"{frame.where(at)} has {len(entry):,} characters in place of a path; images written as text (base64) "
+                "are not read: save them as files"
+            )
+
+
 def _check_labels(frame: Frame, entries: Sequence[str], labels: Sequence[str]) -> None:
     for at, (entry, label) in enumerate(zip(entries, labels, strict=True)):
         refuse_negative(f"{frame.where(at)} ({entry})", label)
@@ -144,9 +160,16 @@ def _boxes(frame: Frame) -> Ints | None:
     for at in range(len(frame)):
         texts = [frame.columns[name][at] for name in named]
         try:
-            left, top, right, bottom = (round(float((text or "").replace(",", "."))) for text in texts)
+            exact = [float((text or "").replace(",", ".")) for text in texts]
+            left, top, right, bottom = map(round, exact)
         except (ValueError, OverflowError):
             left = right = top = bottom = 0
+        else:
+            if max(exact) <= 1 and not all(map(float.is_integer, exact)):
+                raise DataError(
+                    f"{frame.where(at)} has the box {texts} in fractions of the image; expected pixels: multiply by "
+                    "its width and height"
+                )
         if not (0 <= left < right and 0 <= top < bottom):
             raise DataError(
                 f"{frame.where(at)} has the box {texts}; expected pixels with x_1 < x_2 and y_1 < y_2"
@@ -166,13 +189,13 @@ def _refuse_repeats(frame: Frame, paths: Sequence[str], boxes: Ints | None) -> N
             what = "image" if boxes is None else "box of an image"
             raise DataError(
                 f"{frame.where(at)} lists {path} a second time, after {frame.place(seen[key])}; "
-                f"list each {what} once"
+                f"list each {what} once{hint_on_boxes(frame)}"
             )
         seen[key] = at
 
 
 def _parts(frame: Frame) -> list[Part] | None:
-    column = frame.find("split")
+    column = find_split(frame)
     if column is None:
         return None
     parts = []
