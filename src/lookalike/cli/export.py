@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import RunArgument, make_progress, warn_if_unfinished
+from lookalike.cli.common import (
+    IgnoreLabel,
+    Layout,
+    RunArgument,
+    Verify,
+    make_progress,
+    reading_options,
+    warn_if_unfinished,
+)
 
 Timm = Annotated[
     Path | None,
@@ -25,20 +33,21 @@ def export(
     onnx: Onnx = None,
     pt2: Pt2 = None,
     images: Images = None,
+    layout: Layout = None,
+    verify: Verify = None,
+    ignore_label: IgnoreLabel = None,
 ) -> None:
     """Write the run's model for other tools, and check the result on real images outside this package."""
-    from lookalike.data.read import read
     from lookalike.errors import ArgumentError
     from lookalike.export.deployed import description
-    from lookalike.export.source import data_source
+    from lookalike.export.source import images_to_check
+    from lookalike.export.verify import verify as check_on
     from lookalike.models.checkpoint import load_model
 
     if timm is None and onnx is None and pt2 is None:
         raise ArgumentError("nothing to export; give --timm FOLDER, --onnx FILE or --pt2 FILE (or several)")
     model, _ = load_model(run)
-    table = read(images or data_source(run), labeled=False)
-    from lookalike.export.verify import verify
-
+    table = images_to_check(run, images, **reading_options(layout, verify, ignore_label))
     warn_if_unfinished(run, make_progress(), "export it again")
     if timm is not None:
         from lookalike.export.timm import export_timm
@@ -46,7 +55,7 @@ def export(
         alone = copy.deepcopy(model)
         alone.set_views(1)
         export_timm(alone, timm, description=f"image embeddings by lookalike, compare by cosine; {run.name}")
-        print(f"{timm}: {verify('timm', timm, alone, table)}")
+        print(f"{timm}: {check_on('timm', timm, alone, table)}")
         if model.config.views > 1:
             print(
                 "  timm embeds each image alone; this run averages it with its mirror image (--onnx and --pt2 do too)"
@@ -55,12 +64,12 @@ def export(
         from lookalike.export.programs import export_onnx
 
         export_onnx(model, onnx)
-        print(f"{onnx}: {verify('onnx', onnx, model, table)}")
+        print(f"{onnx}: {check_on('onnx', onnx, model, table)}")
     if pt2 is not None:
         from lookalike.export.programs import export_pt2
 
         export_pt2(model, pt2)
-        print(f"{pt2}: {verify('pt2', pt2, model, table)}")
+        print(f"{pt2}: {check_on('pt2', pt2, model, table)}")
     if timm is None:
         for key, value in description(model).items():
             print(f"  {key}: {value}")

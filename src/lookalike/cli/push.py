@@ -4,7 +4,15 @@ from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import RunArgument, make_progress, warn_if_unfinished
+from lookalike.cli.common import (
+    IgnoreLabel,
+    Layout,
+    RunArgument,
+    Verify,
+    make_progress,
+    reading_options,
+    warn_if_unfinished,
+)
 
 Name = Annotated[str, typer.Argument(help="OWNER/NAME of the repository; made if it does not exist.")]
 Public = Annotated[
@@ -19,13 +27,20 @@ Images = Annotated[
 ]
 
 
-def push(run: RunArgument, name: Name, public: Public = False, images: Images = None) -> None:
+def push(
+    run: RunArgument,
+    name: Name,
+    public: Public = False,
+    images: Images = None,
+    layout: Layout = None,
+    verify: Verify = None,
+    ignore_label: IgnoreLabel = None,
+) -> None:
     """Upload the run's model as a timm model with a model card, after checking it on real images."""
-    from lookalike.data.read import read
     from lookalike.export.hub import check_can_push, push_to_hub
-    from lookalike.export.source import data_source
+    from lookalike.export.source import images_to_check
 
     check_can_push(name)
     warn_if_unfinished(run, make_progress(), "push it again")
-    table = read(images or data_source(run), labeled=False)
+    table = images_to_check(run, images, **reading_options(layout, verify, ignore_label))
     print(push_to_hub(run, name, table, private=not public))
