@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.errors import ArgumentError, FileError, first_line
-from lookalike.search.engines.base import EngineLocation, Floats, Ints, Neighbors
+from lookalike.search.engines.base import EngineLocation, Floats, Ints, Neighbors, NoVectorError
 from lookalike.utils.validation import optional_import
 
 INDEX_FROM = 5_000
@@ -96,7 +96,7 @@ class PgvectorEngine:
             }
         missing = [number for number in ids_N.tolist() if number not in found]
         if missing:
-            raise ArgumentError(f"id {missing[0]} has no vector in table {self._table}")
+            raise NoVectorError(missing[0], f"table {self._table}")
         rows = [found[number] for number in ids_N.tolist()]
         return np.stack(rows).astype(np.float32) if rows else np.empty((0, self._dim), np.float32)
 
