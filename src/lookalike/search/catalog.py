@@ -137,7 +137,9 @@ class Catalog:
 
     def add_root(self, path: Path) -> int:
         """A new root folder's number."""
-        number: int | None = self._db.execute("INSERT INTO roots (path) VALUES (?)", (to_stored(str(path)),)).lastrowid
+        number: int | None = self._db.execute(
+            "INSERT INTO roots (path) VALUES (?)", (to_stored(str(path)),)
+        ).lastrowid
         assert number is not None
         return number
 

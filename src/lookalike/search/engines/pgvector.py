@@ -23,6 +23,14 @@ BREADTH = 100
 MOST_BREADTH = 1_000
 EXACT_SHARE = 0.02
 CONNECT_SECONDS = 10
+NODE_BYTES = 1_000
+"""Of a vector in the graph while it is built, besides its numbers."""
+MOST_MEMORY = 1 << 30
+"""That is asked for to build the graph in; the server's own setting counts if it is larger."""
+MEMORY = (
+    "SELECT set_config('maintenance_work_mem', "
+    "greatest(pg_size_bytes(current_setting('maintenance_work_mem')), %s) / 1024 || 'kB', false)"
+)
 _COPY_BEGINS, _COPY_ENDS = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 _COPIED_ROWS = 1_000
 
@@ -113,14 +121,20 @@ class PgvectorEngine:
 
     def save(self) -> None:
         """Builds the HNSW index once there are enough vectors; PostgreSQL keeps it up to date."""
-        if self._dim > HALF_DIMS or self.count() < INDEX_FROM:
+        count = self.count()
+        if self._dim > HALF_DIMS or count < INDEX_FROM:
             return
         kind = f"{self._type}_ip_ops"
+        sql = f"CREATE INDEX IF NOT EXISTS {self._table}_hnsw ON {self._table} USING hnsw (embedding {kind})"
+        graph = count * (np.dtype(self._number).itemsize * self._dim + NODE_BYTES)
         with self._errors():
-            self._db.execute("SET maintenance_work_mem = '1GB'")
-            self._db.execute(
-                f"CREATE INDEX IF NOT EXISTS {self._table}_hnsw ON {self._table} USING hnsw (embedding {kind})"
-            )
+            self._db.execute(MEMORY, (min(graph, MOST_MEMORY),))
+            try:
+                self._db.execute(sql)
+            except (self._psycopg.errors.DiskFull, self._psycopg.errors.OutOfMemory):
+                # several processes build in shared memory, of which a container has 64 MB; one needs none
+                self._db.execute("SET max_parallel_maintenance_workers = 0")
+                self._db.execute(sql)
             # after it the primary key alone is read to count
             self._db.execute(f"VACUUM ANALYZE {self._table}")
 
