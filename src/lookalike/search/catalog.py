@@ -8,7 +8,6 @@ the label and columns of the user's table. Identical files share an item. Reader
 
 import contextlib
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.errors import FileError
-from lookalike.search.database import SCHEMA, connect, first_column, parts
+from lookalike.search.database import SCHEMA, Connection, connect, first_column, parts
 from lookalike.search.engines.base import Ints
 from lookalike.search.files import IndexedFile, StoredFile, to_stored, to_text
 from lookalike.search.where import Column, Kind, Where, parse_where
@@ -27,7 +26,7 @@ CATALOG = "catalog.sqlite"
 class Catalog:
     """An open catalog; `create` and `open` make one. One thread at a time may use it."""
 
-    def __init__(self, connection: sqlite3.Connection, file: Path, identity: tuple[int, int] | None) -> None:
+    def __init__(self, connection: Connection, file: Path, identity: tuple[int, int] | None) -> None:
         self._db = connection
         self._file = file
         self._identity = identity
@@ -76,6 +75,10 @@ class Catalog:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
+
+    def snapshot(self) -> contextlib.AbstractContextManager[None]:
+        """Everything read inside is of one moment, whatever another process commits meanwhile."""
+        return self._db.snapshot()
 
     def version(self) -> int:
         """Rises with every change."""
@@ -134,7 +137,9 @@ class Catalog:
 
     def add_root(self, path: Path) -> int:
         """A new root folder's number."""
-        number = self._db.execute("INSERT INTO roots (path) VALUES (?)", (to_stored(str(path)),)).lastrowid
+        number: int | None = self._db.execute(
+            "INSERT INTO roots (path) VALUES (?)", (to_stored(str(path)),)
+        ).lastrowid
         assert number is not None
         return number
 

@@ -1,5 +1,6 @@
 """The SQLite database of an index: tables, and connections whose errors are one line with file and remedy."""
 
+import contextlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
@@ -26,12 +27,12 @@ INSERT INTO meta VALUES ('next_id', 1), ('version', 0);
 """
 
 
-def connect(file: Path, mode: str, *, immutable: bool = False) -> sqlite3.Connection:
+def connect(file: Path, mode: str, *, immutable: bool = False) -> "Connection":
     """Opens a database; `mode` is ro, rw or rwc. Threads may share it, one at a time."""
     address = f"{file.absolute().as_uri()}?mode={mode}{'&immutable=1' if immutable else ''}"
     try:
-        connection = sqlite3.connect(
-            address, uri=True, isolation_level=None, timeout=30, check_same_thread=False, factory=_Connection
+        connection: Connection = sqlite3.connect(
+            address, uri=True, isolation_level=None, timeout=30, check_same_thread=False, factory=Connection
         )
     except sqlite3.DatabaseError as error:
         raise _explained(error, file) from error
@@ -67,7 +68,7 @@ def _explaining(method: Callable[..., Any]) -> Any:
 
 
 class _Cursor(sqlite3.Cursor):
-    connection: "_Connection"
+    connection: "Connection"
     execute = _explaining(sqlite3.Cursor.execute)
     executemany = _explaining(sqlite3.Cursor.executemany)
     executescript = _explaining(sqlite3.Cursor.executescript)
@@ -76,7 +77,7 @@ class _Cursor(sqlite3.Cursor):
     __next__ = _explaining(sqlite3.Cursor.__next__)
 
 
-class _Connection(sqlite3.Connection):
+class Connection(sqlite3.Connection):
     file: Path
 
     def cursor(self, *_: Any) -> _Cursor:  # type: ignore[override]
@@ -90,6 +91,18 @@ class _Connection(sqlite3.Connection):
 
     def executemany(self, *arguments: Any) -> Any:
         return self.cursor().executemany(*arguments)
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Whatever is read inside is of one moment."""
+        if self.in_transaction:
+            yield
+            return
+        self.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.rollback()
 
     def executescript(self, *arguments: Any) -> Any:
         return self.cursor().executescript(*arguments)

@@ -12,29 +12,24 @@ are stored under them, then the catalog learns of them; what is removed leaves t
 no item knows are never shown, and the next writer removes them.
 """
 
-import shutil
+import contextlib
 import threading
-import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import numpy as np
-from filelock import FileLock
 
-from lookalike.errors import ArgumentError, FileError
-from lookalike.search.catalog import Catalog
-from lookalike.search.consistency import check_no_vector_lost, reconcile
-from lookalike.search.engines import ENGINES, Engine, Floats, chosen_engine
-from lookalike.search.facts import INDEX, IndexFacts, engine_location, read_facts, stored_uri, write_facts
+from lookalike.errors import ArgumentError
+from lookalike.search.engines import Floats, NoVectorError
+from lookalike.search.facts import read_facts, write_facts
 from lookalike.search.files import IndexedFile, StoredFile
-from lookalike.search.lock import lock_for_writing
 from lookalike.search.matches import Match, find_matches
+from lookalike.search.opening import IndexParts, create_parts, open_parts
 from lookalike.search.units import to_units
-from lookalike.utils.io import remove_temporaries
-from lookalike.utils.validation import check_at_least, check_between, look_up
+from lookalike.utils.validation import check_at_least, check_between
 
 
 class ImageIndex:
@@ -43,16 +38,10 @@ class ImageIndex:
     Several threads may search it at a time. One that is open for writing holds the index's lock.
     """
 
-    def __init__(
-        self, folder: Path, facts: IndexFacts, catalog: Catalog, engine: Engine, lock: FileLock | None
-    ) -> None:
+    def __init__(self, folder: Path, parts: IndexParts) -> None:
         self.folder = folder
-        self.facts = facts
-        self.catalog = catalog
-        self.engine = engine
-        self._lock = lock
-        self._seen = (catalog.version(), facts)
-        self.turn = threading.RLock()
+        self._turn = threading.RLock()
+        self._hold(parts)
 
     @classmethod
     def create(
@@ -71,26 +60,7 @@ class ImageIndex:
             ArgumentError: an engine that needs a URI and has none, or the other way around.
         """
         folder = Path(folder)
-        check_at_least("dim", dim, 1)
-        entry = chosen_engine(engine, uri)
-        if folder.exists() and not folder.is_dir():
-            raise FileError(f"'{folder}' is a file; name a folder for the index")
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = lock_for_writing(folder)
-        try:
-            if (folder / INDEX).exists():
-                raise FileError(f"'{folder}' holds an index already")
-            facts = IndexFacts(
-                f"lookalike_{uuid.uuid4().hex[:12]}", fingerprint, dim, engine, stored_uri(uri)
-            )
-            shutil.rmtree(folder / "vectors", ignore_errors=True)
-            catalog = Catalog.create(folder)
-            opened = entry.open(engine_location(folder, facts, writable=True))
-            write_facts(folder, facts)
-            return cls(folder, facts, catalog, opened, lock)
-        except BaseException:
-            lock.release()
-            raise
+        return cls(folder, create_parts(folder, fingerprint=fingerprint, dim=dim, engine=engine, uri=uri))
 
     @classmethod
     def open(cls, folder: str | Path, *, writable: bool = False, repair: bool = False) -> Self:
@@ -104,37 +74,16 @@ class ImageIndex:
             FileError: no index there, a damaged one, or (writable) another process is changing it.
         """
         folder = Path(folder)
-        facts = read_facts(folder)
-        entry = look_up(ENGINES, facts.engine, "search engine")
-        lock = lock_for_writing(folder) if writable else None
-        catalog = engine = None
-        try:
-            if writable:
-                remove_temporaries(folder)
-            catalog = Catalog.open(folder, writable=writable)
-            version, known = catalog.version(), catalog.count()
-            engine = entry.open(engine_location(folder, facts, writable=writable))
-            stored = engine.count()
-            if version == catalog.version():  # else another process changes the index just now
-                check_no_vector_lost(folder, facts, known, stored, repair=repair)
-            if writable:
-                reconcile(catalog, engine, repair=repair)
-            return cls(folder, facts, catalog, engine, lock)
-        except BaseException:
-            for opened in (engine, catalog):
-                if opened is not None:
-                    opened.close()
-            if lock is not None:
-                lock.release()
-            raise
+        return cls(folder, open_parts(folder, writable=writable, repair=repair))
 
     def close(self) -> None:
         """Closes the index, and releases its lock."""
-        with self.turn:
-            self.engine.close()
-            self.catalog.close()
-            if self._lock is not None:
-                self._lock.release()
+        with self._turn:
+            self._parts.close()
+
+    def _hold(self, parts: IndexParts) -> None:
+        self._parts = parts
+        self.facts, self.catalog, self.engine = parts.facts, parts.catalog, parts.engine
 
     def __reduce__(self) -> tuple[Callable[[str], Self], tuple[str]]:
         return type(self).open, (str(self.folder.absolute()),)  # another process opens it for reading
@@ -152,7 +101,7 @@ class ImageIndex:
 
     def __len__(self) -> int:
         """Images; identical files are one image."""
-        with self.turn:
+        with self._turn:
             return self.catalog.count()
 
     def refresh(self) -> bool:
@@ -161,34 +110,38 @@ class ImageIndex:
         Raises:
             FileError: there is no index any more; this one stays as it was.
         """
-        with self.turn:
-            if self._lock is None and self.catalog.is_replaced():
-                self._take_over(type(self).open(self.folder))
-                return True
-            now = (self.catalog.version(), read_facts(self.folder))
-            if now == self._seen:
+        with self._turn:
+            if not self.is_changed():
                 return False
-            if now[0] != self._seen[0] and self._lock is None:
-                before = self.engine
-                self.engine = ENGINES[self.facts.engine].open(
-                    engine_location(self.folder, self.facts, writable=False)
-                )
-                before.close()
-            self._seen, self.facts = now, now[1]
+            before = self._parts
+            self._hold(open_parts(self.folder))
+            before.close()
             return True
 
+    def is_changed(self) -> bool:
+        """Whether another process has changed it since it was opened, or put another index in its folder.
+
+        Raises:
+            FileError: there is no index any more.
+        """
+        with self._turn:
+            return self._parts.lock is None and (
+                self.catalog.is_replaced()
+                or self.catalog.version() != self._parts.version
+                or read_facts(self.folder) != self.facts
+            )
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Everything read from the catalog inside is of one moment, and no other thread reads or writes meanwhile."""
+        with self._turn, self.catalog.snapshot():
+            yield
+
     def _check_writable(self) -> None:
-        if self._lock is None:
+        if self._parts.lock is None:
             raise ArgumentError(
                 f"index '{self.folder}' was opened for reading; to change it: ImageIndex.open(FOLDER, writable=True)"
             )
-
-    def _take_over(self, other: "ImageIndex") -> None:
-        """Becomes an index that was opened in the place of this one."""
-        self.engine.close()
-        self.catalog.close()
-        self.facts, self._seen = other.facts, other._seen
-        self.catalog, self.engine = other.catalog, other.engine
 
     def add(
         self,
@@ -217,7 +170,7 @@ class ImageIndex:
             raise ArgumentError(f"{len(files)} files, {len(digests)} digests and {len(units)} embeddings")
         if not files:
             return
-        with self.turn:
+        with self._turn:
             ids = self.catalog.reserve(len(files))
             self.engine.add(ids, units)
             with self.catalog.transaction():
@@ -227,7 +180,7 @@ class ImageIndex:
     def remove_unused(self) -> int:
         """Removes the images that no file holds any more, and returns how many."""
         self._check_writable()
-        with self.turn:
+        with self._turn:
             with self.catalog.transaction():
                 gone = self.catalog.delete_items_without_files()
             if len(gone):
@@ -240,12 +193,12 @@ class ImageIndex:
         Raises:
             ArgumentError: an id that is not in the index.
         """
-        with self.turn:
+        with self._turn:
             return self.engine.vectors(np.asarray(ids, dtype=np.int64))
 
     def files(self, ids: Sequence[int]) -> dict[int, list[StoredFile]]:
         """The files of each of these images, as far as they are in the index."""
-        with self.turn:
+        with self.reading():
             return self.catalog.files_of(np.asarray(ids, dtype=np.int64).tolist())
 
     def search(
@@ -280,17 +233,26 @@ class ImageIndex:
         units = to_units(queries, self.facts, fingerprint)
         if leave_out is not None and len(leave_out) != len(units):
             raise ArgumentError(f"{len(leave_out)} images to leave out, and {len(units)} queries")
-        with self.turn:
-            return find_matches(
-                self.catalog,
-                self.engine,
-                units,
-                k,
-                where=where,
-                min_similarity=min_similarity,
-                collapse=collapse,
-                leave_out=leave_out,
-            )
+
+        def find() -> tuple[tuple[Match, ...], ...]:
+            with self.reading():
+                return find_matches(
+                    self.catalog,
+                    self.engine,
+                    units,
+                    k,
+                    where=where,
+                    min_similarity=min_similarity,
+                    collapse=collapse,
+                    leave_out=leave_out,
+                )
+
+        try:
+            return find()
+        except (
+            NoVectorError
+        ):  # another process removed the image from a server meanwhile, and before from the catalog
+            return find()
 
     def set_facts(self, **changes: object) -> None:
         """Stores a threshold or a check in `index.json`."""

@@ -1,6 +1,5 @@
 """The web application: the page, and the REST API that it uses."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from importlib.resources import files
@@ -30,12 +29,8 @@ def create_app(store: Store, settings: ServeSettings) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.batcher = Batcher(
-            lambda images: store.encoder.encode(images),
-            max_images=settings.batch_images,
-            max_seconds=settings.batch_seconds,
-        )
-        app.state.decoder = Decoder(lambda image: store.encoder.prepare(image), settings)
+        app.state.batcher = Batcher(max_images=settings.batch_images, max_seconds=settings.batch_seconds)
+        app.state.decoder = Decoder(settings)
         app.state.waiting = 0
         app.state.batcher.start()
         try:
@@ -79,14 +74,15 @@ def _add_page(app: FastAPI, store: Store) -> None:
     texts = {name: (folder / "static" / name).read_text(encoding="utf-8") for name in STATIC}
 
     @app.get("/", include_in_schema=False)
-    async def page() -> HTMLResponse:
-        index = await asyncio.to_thread(store.current)
-        threshold = index.facts.threshold
-        content = template.render(
-            images=await asyncio.to_thread(store.count),
-            threshold=None if threshold is None else threshold["similarity"],
-            columns=sorted(await asyncio.to_thread(_columns, index)),
-        )
+    def page() -> HTMLResponse:
+        with store.using() as served:
+            index = served.index
+            threshold = index.facts.threshold
+            content = template.render(
+                images=len(index),
+                threshold=None if threshold is None else threshold["similarity"],
+                columns=sorted(_columns(index)),
+            )
         return HTMLResponse(content)
 
     @app.get("/static/{name}", include_in_schema=False)
@@ -98,28 +94,29 @@ def _add_page(app: FastAPI, store: Store) -> None:
 
 def _add_facts(app: FastAPI, store: Store) -> None:
     @app.get("/api/health", responses=declared())
-    async def health() -> HealthAnswer:
+    def health() -> HealthAnswer:
         """Whether the server works, and how many images it searches."""
-        return HealthAnswer(status="ok", images=await asyncio.to_thread(store.count))
+        with store.using() as served:
+            return HealthAnswer(status="ok", images=len(served.index))
 
     @app.get("/api/model", responses=declared())
-    async def model() -> ModelAnswer:
+    def model() -> ModelAnswer:
         """What the index is: model, engine, filters, threshold, measured recall."""
-        index = await asyncio.to_thread(store.current)
-        facts = index.facts
-        return ModelAnswer(
-            fingerprint=facts.fingerprint,
-            dim=facts.dim,
-            image_size=store.encoder.transform.preprocessing.size,
-            engine=facts.engine,
-            images=await asyncio.to_thread(store.count),
-            columns=await asyncio.to_thread(_columns, index),
-            threshold=facts.threshold,
-            check=facts.check,
-        )
+        with store.using() as served:
+            facts = served.index.facts
+            return ModelAnswer(
+                fingerprint=facts.fingerprint,
+                dim=facts.dim,
+                image_size=served.encoder.transform.preprocessing.size,
+                engine=facts.engine,
+                images=len(served.index),
+                columns=_columns(served.index),
+                threshold=facts.threshold,
+                check=facts.check,
+            )
 
 
 def _columns(index: ImageIndex) -> dict[str, str]:
     """What filters may name, and whether it holds numbers or text."""
-    with index.turn:
+    with index.reading():
         return {name: column.kind for name, column in index.catalog.columns().items()}

@@ -1,7 +1,5 @@
 """`/api/items`: what the index holds, and its images, encoded again."""
 
-import asyncio
-
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
@@ -20,18 +18,16 @@ def add_items(app: FastAPI, store: Store) -> None:
     """Adds the routes that show what the index holds."""
 
     @app.get("/api/items", responses=declared())
-    async def items(
-        where: Where = None,
-        after: After = 0,
-        count: Count = 50,
-    ) -> ItemsAnswer:
+    def items(where: Where = None, after: After = 0, count: Count = 50) -> ItemsAnswer:
         """The images of the index, in the order of their ids."""
-        return await asyncio.to_thread(lambda: _items(store.current(), where, after, count))
+        with store.using() as served:
+            return _items(served.index, where, after, count)
 
     @app.get("/api/items/{id}", responses=declared(404))
-    async def item(id: Id) -> ItemAnswer:
+    def item(id: Id) -> ItemAnswer:
         """One image of the index."""
-        return ItemAnswer(**item_facts(await asyncio.to_thread(lambda: files_of(store.current(), id))))
+        with store.using() as served:
+            return ItemAnswer(**item_facts(files_of(served.index, id)))
 
     @app.get(
         "/api/items/{id}/image",
@@ -42,28 +38,32 @@ def add_items(app: FastAPI, store: Store) -> None:
             **declared(404),
         },
     )
-    async def image(request: Request, id: Id, side: Side = 320) -> Response:
+    def image(request: Request, id: Id, side: Side = 320) -> Response:
         """An image of the index as a JPEG without metadata, its longest side at most `side` pixels."""
-        index = await asyncio.to_thread(store.current)
-        stored = await asyncio.to_thread(files_of, index, id)
+        with store.using() as served:
+            stored, name = files_of(served.index, id), served.index.facts.name
         # an id always means the same content, in its index: one that takes its place counts from 1 again
-        headers = {"Cache-Control": "private, no-cache", "ETag": f'"{index.facts.name}-{id}-{side}"'}
+        headers = {"Cache-Control": "private, no-cache", "ETag": f'"{name}-{id}-{side}"'}
         if request.headers.get("if-none-match") == headers["ETag"]:
             return Response(status_code=304, headers=headers)
-        content = await asyncio.to_thread(_jpeg, stored, side)
-        return Response(content, media_type="image/jpeg", headers=headers)
+        return Response(_jpeg(stored, side), media_type="image/jpeg", headers=headers)
 
 
 def files_of(index: ImageIndex, item: int) -> list[StoredFile]:
     """The files of an image of the index; a problem document if there is none."""
     found = index.files([item]).get(item)
     if not found:
-        raise ProblemError(404, f"the index has no image {item}")
+        raise no_image(item)
     return found
 
 
+def no_image(item: int) -> ProblemError:
+    """What an id is answered that is not in the index."""
+    return ProblemError(404, f"the index has no image {item}")
+
+
 def _items(index: ImageIndex, where: str | None, after: int, count: int) -> ItemsAnswer:
-    with index.turn:
+    with index.reading():
         condition = index.catalog.where(where)
         ids = index.catalog.page(condition, after, count)
         stored = index.catalog.files_of(ids, condition)

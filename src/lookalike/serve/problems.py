@@ -83,4 +83,5 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(FileError)
     async def _unavailable(_: Request, error: FileError) -> JSONResponse:
-        return problem(503, first_line(error))  # the index, its engine or its disk, not the request
+        # the index, its engine or its disk, not the request; it may be back in a moment
+        return problem(503, first_line(error), {"Retry-After": "2"})

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request
+from fastapi.concurrency import contextmanager_in_threadpool
 
-from lookalike.search.encoder import ImageEncoder
+from lookalike.search.engines import NoVectorError
 from lookalike.search.image_search import SearchOptions, search_vectors
 from lookalike.search.index import ImageIndex
-from lookalike.serve.item_routes import files_of
+from lookalike.serve.item_routes import files_of, no_image
 from lookalike.serve.parameters import (
     MOST_HITS,
     UPLOAD,
@@ -27,7 +28,7 @@ from lookalike.serve.parameters import (
 from lookalike.serve.problems import ProblemError, declared
 from lookalike.serve.schemas import SearchAnswer
 from lookalike.serve.settings import ServeSettings
-from lookalike.serve.store import Store
+from lookalike.serve.store import Served, Store
 from lookalike.serve.uploads import read_upload
 
 
@@ -59,18 +60,17 @@ def add_search(app: FastAPI, store: Store, settings: ServeSettings) -> None:
 
     async def answer(request: Request, item: int | None, page: Page) -> SearchAnswer:
         async with _place(request.app, settings):
-            await asyncio.to_thread(store.current)
-            encoder = store.encoder
             content = b"" if request.method == "GET" else await read_upload(request, settings)
             if (item is None) == (not content):
                 raise ProblemError(400, "send an image, or name one of the index by id; not both")
-            if item is not None:
-                vector = await asyncio.to_thread(lambda: _vector(store.current(), item))
-            else:
-                vector = await request.app.state.batcher.submit(
-                    await request.app.state.decoder.decode(content)
-                )
-            return await asyncio.to_thread(_search, store, encoder, vector, item, page)
+            async with contextmanager_in_threadpool(store.using()) as served:
+                if item is not None:
+                    vector = await asyncio.to_thread(_vector, served.index, item)
+                else:
+                    encoder, state = served.encoder, request.app.state
+                    tensor = await state.decoder.decode(content, encoder.prepare)
+                    vector = await state.batcher.submit(encoder.encode, tensor)
+                return await asyncio.to_thread(_search, served, vector, item, page)
 
     @app.post("/api/search", responses=declared(404, 408, 413, 415), openapi_extra=UPLOAD)
     async def search(request: Request, page: Asked, id: OptionalQueryId = None) -> SearchAnswer:
@@ -95,18 +95,13 @@ async def _place(app: FastAPI, settings: ServeSettings) -> AsyncIterator[None]:
         app.state.waiting -= 1
 
 
-def _search(store: Store, encoder: ImageEncoder, vector: Any, item: int | None, page: Page) -> SearchAnswer:
-    index = store.current()
-    if store.encoder is not encoder:
-        raise ProblemError(
-            503, "the index was replaced meanwhile; send it again", headers={"Retry-After": "0"}
-        )
+def _search(served: Served, vector: Any, item: int | None, page: Page) -> SearchAnswer:
     (found,) = search_vectors(
-        index,
+        served.index,
         ["query"],
         vector[None],
         page.options,
-        fingerprint=encoder.fingerprint,
+        fingerprint=served.encoder.fingerprint,
         leave_out=[item],
     )
     hits = [hit.to_dict() for hit in found.hits]
@@ -121,4 +116,7 @@ def _search(store: Store, encoder: ImageEncoder, vector: Any, item: int | None, 
 
 def _vector(index: ImageIndex, item: int) -> Any:
     files_of(index, item)
-    return index.vectors([item])[0]
+    try:
+        return index.vectors([item])[0]
+    except NoVectorError:
+        raise no_image(item) from None  # another process has just removed it

@@ -1,22 +1,34 @@
-"""The served index with its model: opened once, and up to date with what other processes change."""
+"""The served index with its model, up to date with what other processes change, and the same for a whole request."""
 
+import contextlib
 import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from lookalike.errors import FileError
 from lookalike.search.encoder import ImageEncoder
 from lookalike.search.index import ImageIndex
+
+
+@dataclass(eq=False)
+class Served:
+    """An index and the model of its vectors; open as long as somebody uses it."""
+
+    index: ImageIndex
+    encoder: ImageEncoder
+    users: int = 1
 
 
 class Store:
     """An index folder that is open for searching; `open` makes one. Several threads may use it."""
 
-    def __init__(self, folder: Path, index: ImageIndex, encoder: ImageEncoder, device: str) -> None:
-        self.folder = folder
-        self.index = index
-        self.encoder = encoder
+    def __init__(self, folder: Path, device: str, served: Served) -> None:
+        self._folder = folder
         self._device = device
-        self._turn = threading.Lock()
-        self._count: int | None = None
+        self._served = served
+        self._opening = threading.Lock()
+        self._counting = threading.Lock()
 
     @classmethod
     def open(cls, folder: str | Path, device: str = "auto") -> "Store":
@@ -25,26 +37,49 @@ class Store:
         Raises:
             FileError: no index there.
         """
-        folder = Path(folder)
-        index = ImageIndex.open(folder)
-        return cls(folder, index, ImageEncoder.of_index(folder, device), device)
+        return cls(Path(folder), device, _open(Path(folder), device, None))
 
-    def current(self) -> ImageIndex:
-        """The index as it is on disk now, with the model of its vectors in `encoder`."""
-        with self._turn:
-            if self.index.refresh():
-                self._count = None
-            if self.index.facts.fingerprint != self.encoder.fingerprint:
-                self.encoder = ImageEncoder.of_index(self.folder, self._device)
-            return self.index
+    @contextlib.contextmanager
+    def using(self) -> Iterator[Served]:
+        """The index as it is on disk now; it stays that one, whatever changes meanwhile.
 
-    def count(self) -> int:
-        """Images in the index."""
-        index = self.current()
-        if self._count is None:
-            self._count = len(index)
-        return self._count
+        Raises:
+            FileError: there is no index any more.
+        """
+        with self._opening:
+            before = self._served
+            if before.index.is_changed():
+                self._served = _open(self._folder, self._device, before.encoder)
+                self._leave(before)
+            served = self._served
+            with self._counting:
+                served.users += 1
+        try:
+            yield served
+        finally:
+            self._leave(served)
 
     def close(self) -> None:
         """Closes the index."""
-        self.index.close()
+        self._leave(self._served)
+
+    def _leave(self, served: Served) -> None:
+        with self._counting:
+            served.users -= 1
+            unused = not served.users
+        if unused:
+            served.index.close()
+
+
+def _open(folder: Path, device: str, encoder: ImageEncoder | None) -> Served:
+    """An index with its model, which is `encoder` if it made the vectors."""
+    index = ImageIndex.open(folder)
+    try:
+        if encoder is None or encoder.fingerprint != index.facts.fingerprint:
+            encoder = ImageEncoder.of_index(folder, device)
+        if encoder.fingerprint != index.facts.fingerprint:
+            raise FileError(f"'{folder}' holds the model of another index; it is being replaced, or damaged")
+    except BaseException:
+        index.close()
+        raise
+    return Served(index, encoder)

@@ -15,6 +15,7 @@ from lookalike.errors import DataError
 from lookalike.serve.problems import ProblemError
 from lookalike.serve.settings import ServeSettings
 
+Prepare = Callable[[PILImage], Tensor]
 NAME = "the upload"
 HOW = (
     "send the file as it is (curl --data-binary @FILE), or a form with this one file (curl -F image=@FILE); "
@@ -81,8 +82,7 @@ def _only_file(body: bytes, boundary: bytes) -> bytes:
 class Decoder:
     """Decodes and prepares images in a few threads; when all are busy, further ones are refused."""
 
-    def __init__(self, prepare: Callable[[PILImage], Tensor], settings: ServeSettings) -> None:
-        self._prepare = prepare
+    def __init__(self, settings: ServeSettings) -> None:
         self._settings = settings
         self._threads = ThreadPoolExecutor(settings.decoders, thread_name_prefix="decode")
         self._slots = asyncio.Semaphore(settings.decoders)
@@ -91,8 +91,8 @@ class Decoder:
         """Ends the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def decode(self, content: bytes) -> Tensor:
-        """The network's input.
+    async def decode(self, content: bytes, prepare: Prepare) -> Tensor:
+        """The network's input, as `prepare` makes it of the image.
 
         Raises:
             ProblemError: 413 for too many pixels, 415 for what is no image, 422 for a damaged one, 503 when
@@ -107,7 +107,7 @@ class Decoder:
         try:
             async with asyncio.timeout(self._settings.decode_seconds):
                 await self._slots.acquire()
-                done = asyncio.get_running_loop().run_in_executor(self._threads, self._decode, content)
+                done = asyncio.get_running_loop().run_in_executor(self._threads, _decode, content, prepare)
                 done.add_done_callback(lambda _: self._slots.release())  # a thread that hangs keeps its slot
                 return await asyncio.shield(done)
         except TimeoutError as error:
@@ -117,5 +117,6 @@ class Decoder:
         except DataError as error:
             raise ProblemError(422, f"{error}; {HOW}") from error
 
-    def _decode(self, content: bytes) -> Tensor:
-        return self._prepare(open_image(NAME, content=content))
+
+def _decode(content: bytes, prepare: Prepare) -> Tensor:
+    return prepare(open_image(NAME, content=content))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lookalike.errors import FileError
-from lookalike.search.engines import ENGINES, EngineLocation
+from lookalike.search.engines import ENGINES, EngineLocation, pgvector
 
 from ..damage import damaged_copies
 from .test_contract import DIM, EVERY, unit
@@ -127,4 +127,48 @@ def test_a_lost_connection_is_reported_once_and_opened_again(pgvector_uri, tmp_p
     for call in calls:
         call()
     assert engine.ids().tolist() == [0, *range(2, 20)]
+    engine.close()
+
+
+@pytest.mark.parametrize("error", ["DiskFull", "OutOfMemory"])
+def test_postgresql_without_shared_memory_builds_the_graph_in_one_process(
+    pgvector_uri, tmp_path, monkeypatch, error
+):
+    """As in a container, whose /dev/shm has 64 MB."""
+    psycopg = pytest.importorskip("psycopg", reason="pip install 'lookalike[pgvector]' is absent")
+    monkeypatch.setattr(pgvector, "INDEX_FROM", 10)
+    table = f"small_{error.casefold()}"
+    engine = ENGINES["pgvector"].open(EngineLocation(tmp_path, DIM, table, pgvector_uri))
+    engine.add(np.arange(20), unit(20))
+    execute = engine._db.execute
+
+    def without_shared_memory(sql, *values):
+        processes = execute("SHOW max_parallel_maintenance_workers").fetchone()[0]
+        if sql.startswith("CREATE INDEX") and processes != "0":
+            raise getattr(psycopg.errors, error)("could not resize shared memory segment")
+        return execute(sql, *values)
+
+    monkeypatch.setattr(engine._db, "execute", without_shared_memory)
+    engine.save()
+    assert execute("SELECT to_regclass(%s)", (f"{table}_hnsw",)).fetchone()[0]
+    assert engine.search(unit(20)[3:4], 1).ids.tolist() == [[3]]
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("own", "most", "expected"), [("64MB", 1 << 30, "64MB"), ("2MB", 1 << 30, "3MB"), ("2MB", 1, "2MB")]
+)
+def test_the_graph_is_built_in_what_it_needs_or_the_servers_own_memory_if_that_is_larger(
+    pgvector_uri, tmp_path, monkeypatch, own, most, expected
+):
+    pytest.importorskip("psycopg", reason="pip install 'lookalike[pgvector]' is absent")
+    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
+    monkeypatch.setattr(pgvector, "NODE_BYTES", 3 * 2**19 - 4 * DIM)
+    monkeypatch.setattr(pgvector, "MOST_MEMORY", most)
+    uri = f"{pgvector_uri}&options=-cmaintenance_work_mem%3D{own}"
+    place = EngineLocation(tmp_path, DIM, f"own_{own}_{most}", uri)
+    engine = ENGINES["pgvector"].open(place)
+    engine.add(np.arange(2), unit(2))
+    engine.save()
+    assert engine._db.execute("SHOW maintenance_work_mem").fetchone()[0] == expected
     engine.close()

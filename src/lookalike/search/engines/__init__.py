@@ -8,7 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lookalike.errors import ArgumentError
-from lookalike.search.engines.base import REMEDY, Engine, EngineLocation, Floats, Ints, Neighbors
+from lookalike.search.engines.base import (
+    REMEDY,
+    Engine,
+    EngineLocation,
+    Floats,
+    Ints,
+    Neighbors,
+    NoVectorError,
+)
 from lookalike.search.engines.exact import ExactEngine
 from lookalike.search.engines.faiss import FaissEngine
 from lookalike.search.engines.milvus import MilvusEngine
@@ -24,6 +32,7 @@ __all__ = [
     "Floats",
     "Ints",
     "Neighbors",
+    "NoVectorError",
     "chosen_engine",
 ]
 

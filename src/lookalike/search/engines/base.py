@@ -16,9 +16,18 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lookalike.errors import ArgumentError
+
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 REMEDY = "put back a copy of the index, or remove its folder and build it again"
+
+
+class NoVectorError(ArgumentError):
+    """An id whose vector is not stored: never, or no longer since another process has removed it."""
+
+    def __init__(self, number: int, where: str) -> None:
+        super().__init__(f"id {number} has no vector in {where}")
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,7 @@ class Engine(Protocol):
         """The vectors of these ids, (N, D), in that order.
 
         Raises:
-            ArgumentError: an id that is not stored.
+            NoVectorError: an id that is not stored.
         """
 
     def ids(self) -> Ints:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from lookalike.errors import ArgumentError, FileError, first_line
-from lookalike.search.engines.base import REMEDY, EngineLocation, Floats, Ints, Neighbors
+from lookalike.search.engines.base import REMEDY, EngineLocation, Floats, Ints, Neighbors, NoVectorError
 from lookalike.search.engines.faiss_search import accept_search_params
 from lookalike.utils.validation import optional_import
 
@@ -101,7 +101,7 @@ class MilvusEngine:
                 found |= {int(row["id"]): row["vector"] for row in rows}
         missing = [number for number in ids_N.tolist() if number not in found]
         if missing:
-            raise ArgumentError(f"id {missing[0]} has no vector in collection {self._name}")
+            raise NoVectorError(missing[0], f"collection {self._name}")
         rows = [np.asarray(found[number], dtype=np.float32) for number in ids_N.tolist()]
         return np.stack(rows) if rows else np.empty((0, self._dim), np.float32)
 

@@ -4,8 +4,7 @@
 ~/.pgpass. From 5,000 vectors on there is an HNSW index; filters are answered by iterative scans, and what
 a scan leaves short by an exact one. Nothing is counted for a search: in PostgreSQL counting reads the whole table.
 Vectors of more than 2,000 dimensions are stored with 16 bits, since pgvector indexes no longer ones otherwise; more
-than 4,000 are not indexed, and compared exactly. The index is built in the server's memory, or several times slower
-where it has less than the graph takes. Vectors travel in PostgreSQL's binary format.
+than 4,000 are not indexed, and compared exactly. Vectors travel in PostgreSQL's binary format.
 """
 
 import contextlib
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.errors import ArgumentError, FileError, first_line
-from lookalike.search.engines.base import EngineLocation, Floats, Ints, Neighbors
+from lookalike.search.engines.base import EngineLocation, Floats, Ints, Neighbors, NoVectorError
 from lookalike.utils.validation import optional_import
 
 INDEX_FROM = 5_000
@@ -24,8 +23,14 @@ BREADTH = 100
 MOST_BREADTH = 1_000
 EXACT_SHARE = 0.02
 CONNECT_SECONDS = 10
-LINK_BYTES = 1_024
-MOST_BUILD_BYTES = 4 * 2**30
+NODE_BYTES = 1_000
+"""Of a vector in the graph while it is built, besides its numbers."""
+MOST_MEMORY = 1 << 30
+"""That is asked for to build the graph in; the server's own setting counts if it is larger."""
+MEMORY = (
+    "SELECT set_config('maintenance_work_mem', "
+    "greatest(pg_size_bytes(current_setting('maintenance_work_mem')), %s) / 1024 || 'kB', false)"
+)
 _COPY_BEGINS, _COPY_ENDS = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 _COPIED_ROWS = 1_000
 
@@ -99,7 +104,7 @@ class PgvectorEngine:
             }
         missing = [number for number in ids_N.tolist() if number not in found]
         if missing:
-            raise ArgumentError(f"id {missing[0]} has no vector in table {self._table}")
+            raise NoVectorError(missing[0], f"table {self._table}")
         rows = [found[number] for number in ids_N.tolist()]
         return np.stack(rows).astype(np.float32) if rows else np.empty((0, self._dim), np.float32)
 
@@ -116,18 +121,20 @@ class PgvectorEngine:
 
     def save(self) -> None:
         """Builds the HNSW index once there are enough vectors; PostgreSQL keeps it up to date."""
-        if self._dim > HALF_DIMS or self.count() < INDEX_FROM:
+        count = self.count()
+        if self._dim > HALF_DIMS or count < INDEX_FROM:
             return
         kind = f"{self._type}_ip_ops"
+        sql = f"CREATE INDEX IF NOT EXISTS {self._table}_hnsw ON {self._table} USING hnsw (embedding {kind})"
+        graph = count * (np.dtype(self._number).itemsize * self._dim + NODE_BYTES)
         with self._errors():
-            self._db.execute(
-                "SELECT set_config(name, greatest(setting::bigint, %s)::text, false) FROM pg_settings "
-                "WHERE name = 'maintenance_work_mem'",
-                (build_memory_kb(self.count(), self._dim),),
-            )
-            self._db.execute(
-                f"CREATE INDEX IF NOT EXISTS {self._table}_hnsw ON {self._table} USING hnsw (embedding {kind})"
-            )
+            self._db.execute(MEMORY, (min(graph, MOST_MEMORY),))
+            try:
+                self._db.execute(sql)
+            except (self._psycopg.errors.DiskFull, self._psycopg.errors.OutOfMemory):
+                # several processes build in shared memory, of which a container has 64 MB; one needs none
+                self._db.execute("SET max_parallel_maintenance_workers = 0")
+                self._db.execute(sql)
             # after it the primary key alone is read to count
             self._db.execute(f"VACUUM ANALYZE {self._table}")
 
@@ -192,15 +199,6 @@ class PgvectorEngine:
             yield
         except self._psycopg.Error as error:
             raise FileError(f"PostgreSQL, table {self._table}: {first_line(error)}") from error
-
-
-def build_memory_kb(rows: int, dim: int) -> int:
-    """Memory in which the graph of an HNSW index is built: each vector with its links, 4 GB at most.
-
-    A graph that does not fit is built on disk from there on, several times slower; the server's own
-    `maintenance_work_mem` counts where it is more.
-    """
-    return int(min(MOST_BUILD_BYTES, rows * (4 * dim + LINK_BYTES)) // 1024)
 
 
 def _text(vector: Floats) -> str:

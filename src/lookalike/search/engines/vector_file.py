@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lookalike.errors import ArgumentError, FileError
-from lookalike.search.engines.base import REMEDY, Floats, Ints
+from lookalike.errors import FileError
+from lookalike.search.engines.base import REMEDY, Floats, Ints, NoVectorError
 from lookalike.utils.io import write_text
 
 DELETED = -1
@@ -73,11 +73,11 @@ class VectorFile:
         """The vectors of these ids, in that order.
 
         Raises:
-            ArgumentError: an id that is not stored.
+            NoVectorError: an id that is not stored.
         """
         rows = self.rows_of(ids_N)
         if (rows < 0).any():
-            raise ArgumentError(f"id {int(ids_N[(rows < 0).argmax()])} has no vector in '{self.folder}'")
+            raise NoVectorError(int(ids_N[(rows < 0).argmax()]), f"'{self.folder}'")
         taken: Floats = self.matrix()[torch.from_numpy(rows)].numpy()
         return taken
 

@@ -3,6 +3,8 @@
 
 const $ = (id) => document.getElementById(id);
 const PAGE = 40;
+const TRIES = 30;
+const PAUSE = 2000; // milliseconds between them
 const PATH_LETTERS = 36; // that two lines of the narrowest card hold
 const state = { blob: null, id: null, browsing: false, next: null, asked: 0, picked: [] };
 const calibrated = document.body.dataset.threshold;
@@ -32,10 +34,15 @@ function query(offset) {
   return `/api/search?${values}`;
 }
 
-async function ask(offset = 0) {
+async function ask(offset = 0, tries = 0) {
   if (state.blob === null && state.id === null && !state.browsing) return;
   const turn = ++state.asked;
-  say("Searching …");
+  if (!tries) say("Searching …");
+  const later = (text) => { // a server or an index that is being replaced comes back
+    if (tries === TRIES) return say(text, "error");
+    say(`${text} Trying again …`, "error");
+    setTimeout(() => { if (turn === state.asked) ask(offset, tries + 1); }, PAUSE);
+  };
   const upload = state.id === null && !state.browsing;
   let answer;
   try {
@@ -43,13 +50,14 @@ async function ask(offset = 0) {
     const response = await fetch(query(offset), options);
     answer = await response.json();
     if (turn !== state.asked) return;
+    if (response.headers.has("Retry-After")) return later(`${answer.detail}.`);
     if (!response.ok) {
       if (offset === 0) $("hits").replaceChildren();
       $("more").hidden = true;
       return say(answer.detail, "error");
     }
   } catch {
-    if (turn === state.asked) say("The server does not answer.", "error");
+    if (turn === state.asked) later("The server does not answer.");
     return;
   }
   show(answer, offset);
