@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lookalike.models.embedder import build_embedder as build_embedder
     from lookalike.ranking import nearest as nearest
     from lookalike.search.index import ImageIndex as ImageIndex
+    from lookalike.training.context import RunOptions as RunOptions
     from lookalike.training.fit import fit as fit
 
 _HOME = {
@@ -45,6 +46,7 @@ _HOME = {
     "ProxyNCA": "losses",
     "ProxyNCAPlusPlus": "losses",
     "RetrievalResult": "evaluation",
+    "RunOptions": "training.context",
     "SoftTriple": "losses",
     "build_embedder": "models.embedder",
     "embed": "embedding",

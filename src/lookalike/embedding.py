@@ -82,7 +82,7 @@ def map_images(
     done = 0
     with (progress or Progress()).phase(phase, len(dataset)) as running:
         workers = embedding_workers(workers, device)
-        for images in image_batches(dataset, batch_size=batch_size, workers=workers):
+        for images in image_batches(dataset, batch_size=batch_size, workers=workers, device=device):
             with torch.inference_mode():
                 result = function(images.to(device, non_blocking=True)).cpu()
             yield slice(done, done + len(images)), result

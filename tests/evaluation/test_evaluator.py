@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lookalike.errors import ArgumentError
 from lookalike.evaluation import evaluate
+from lookalike.ranking import SIMILARITIES
 
 from .slow import one_query
 
@@ -272,3 +273,17 @@ def test_labels_stay_whole_numbers_beyond_float_precision():
     result = evaluate(rows, np.array([big, big + 1, big, big + 1]), ks=(1,))
     assert result.counts["classes"] == 2
     assert result.labels.dtype == np.int64
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+@pytest.mark.parametrize("tied", [False, True])
+def test_every_tensor_is_made_on_the_device_of_the_comparison(similarity, tied):
+    """On a GPU one that is made on the default device would stop the evaluation; here the default has no numbers."""
+    draws = np.random.default_rng(0)
+    embeddings = draws.normal(size=(60, 4)).round(0 if tied else 8)
+    labels = draws.integers(0, 6, size=60)
+    options = {"similarity": similarity, "open_set": True, "clustering": True, "gallery_block": 7}
+    wanted = evaluate(embeddings, labels, **options)
+    with torch.device("meta"):
+        found = evaluate(embeddings, labels, device="cpu", **options)
+    assert found.to_dict() == wanted.to_dict()

@@ -124,6 +124,7 @@ def train(
     table = None if resume else read_and_report(data, **reading(experiment.data), progress=progress)
     # these bring torch, which takes seconds: only once what was read is said
     from lookalike.reporting.report import write_report
+    from lookalike.training.context import RunOptions
     from lookalike.training.fit import fit
     from lookalike.utils.distributed import Processes
 
@@ -136,11 +137,13 @@ def train(
         test_on_trained=test_on_trained,
         resume=resume,
         overwrite=overwrite,
-        device=device,
-        devices=devices,
         minutes=minutes,
-        log_to=[name.strip() for name in log_to.split(",") if name.strip()],
-        progress=progress,
+        options=RunOptions(
+            device=device,
+            devices=devices,
+            log_to=[name.strip() for name in log_to.split(",") if name.strip()],
+            progress=progress,
+        ),
     )
     if Processes.all().rank > 0:
         return  # only the main process reports

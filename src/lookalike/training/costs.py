@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import Mode
+from lookalike.data.dataloader import SLOW, embedding_workers
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.transforms import EvalTransform
@@ -23,7 +24,9 @@ from lookalike.models.whitening import whitened
 from lookalike.training.budget import Costs, line_through
 from lookalike.training.launch import default_precision
 from lookalike.training.trainable import TrainablePart
+from lookalike.utils.cpus import available_cpus
 from lookalike.utils.device import keep_random_state
+from lookalike.utils.threads import thread_count
 
 IMAGES = 16
 """Images of a measured batch at the larger size. At the smaller size there are more, of the same pixels in all,
@@ -56,7 +59,22 @@ def measure_costs(
         line_through((sizes[0], one), (sizes[1], other)) for one, other in zip(*found, strict=True)
     )
     cubed = (embedder.pooled_dim / WIDTH) ** 3
-    return Costs(_decoding(embedder, table), frozen, forward, step, cubed * _closed_form())
+    decoding = _decoding(embedder, table)
+    at_once, ahead = decoders(experiment.data.workers, device, decoding)
+    return Costs(decoding / at_once, frozen, forward, step, cubed * _closed_form(), ahead)
+
+
+def decoders(workers: int | None, device: torch.device, seconds: float) -> tuple[int, bool]:
+    """How many images are decoded at a time, and whether while the network computes; see `data.dataloader`.
+
+    Args:
+        workers: `data.workers`.
+        seconds: that one image takes.
+    """
+    processes = embedding_workers(workers, device)
+    if processes:
+        return min(processes, available_cpus()), device.type != "cpu"
+    return thread_count() if seconds > SLOW else 1, False
 
 
 def _at_size(
@@ -101,7 +119,8 @@ def _backward(part: TrainablePart, inputs: Tensor) -> None:
 
 
 def _decoding(embedder: Embedder, table: LabeledImages) -> float:
-    """Of images spread over the table, the middle one: one large photo among thumbnails decides nothing."""
+    """Seconds of one image in one thread: the median of a few, so that one large photo among thumbnails decides
+    nothing."""
     dataset = ImageDataset(table, EvalTransform(embedder.preprocessing))
     seconds = []
     for row in np.linspace(0, len(table) - 1, num=min(len(table), IMAGES)).astype(int):

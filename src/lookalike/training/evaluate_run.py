@@ -15,6 +15,7 @@ from lookalike.embedding import embed
 from lookalike.errors import DataError
 from lookalike.evaluation import RetrievalResult, evaluate
 from lookalike.models.checkpoint import load_model
+from lookalike.training.context import RunContext
 from lookalike.training.run_dir import RunDir
 from lookalike.training.run_images import load_named_or_own
 from lookalike.training.start_from import own_split
@@ -52,6 +53,11 @@ def score(table: LabeledImages, matrix: NDArray[np.float32], **options: Any) -> 
         class_names=table.class_names,
         **options,
     )
+
+
+def score_in_run(context: RunContext, table: LabeledImages, matrix: NDArray[np.float32]) -> RetrievalResult:
+    """`score` on the run's device, shared among its processes."""
+    return score(table, matrix, processes=context.processes, device=context.fabric.device)
 
 
 def evaluate_run(
@@ -99,5 +105,5 @@ def evaluate_run(
     trained = f"; {len(known)} of them have names that training also had" if known else ""
     target = pick_device(device)
     embeddings = embed(embedder, part, device=target, progress=progress)
-    result = score(part, embeddings.matrix, **options)
+    result = score(part, embeddings.matrix, device=target, **options)
     return replace(result, notes=(where + trained, *result.notes))

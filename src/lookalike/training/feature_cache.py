@@ -26,6 +26,7 @@ from lookalike.training.context import RunContext
 from lookalike.training.trainable import FrozenPart
 from lookalike.utils.array_store import ArrayStore
 from lookalike.utils.cache_dir import cache_folder, cache_limit, format_size
+from lookalike.utils.distributed import is_first_on_machine
 
 FORMAT = 1
 """Raised whenever this package computes other numbers for the same key."""
@@ -100,9 +101,8 @@ class FeatureCache:
             if context.is_main_process:
                 self._fill(wanted)
             context.processes.barrier(patient=True)
-            here = all(self.store.has(self.key(view)) for view in wanted)
-            if not here:  # this is another machine, with another cache
-                self._fill(wanted)
+            if is_first_on_machine() and not all(self.store.has(self.key(view)) for view in wanted):
+                self._fill(wanted)  # this is another machine, with another cache
             context.processes.barrier(patient=True)
         self._arrays |= {view: self.store.open(self.key(view)) for view in wanted}
 
