@@ -15,7 +15,13 @@ from torch.utils.data import DataLoader
 
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.errors import TrainingError
-from lookalike.utils.cpus import available_cpus, check_open_files, check_shared_memory, why_worker_ended
+from lookalike.utils.cpus import (
+    available_cpus,
+    check_open_files,
+    check_shared_memory,
+    end_this_process_first,
+    why_worker_ended,
+)
 from lookalike.utils.threads import in_threads
 
 SLOW = 0.0015
@@ -66,6 +72,7 @@ class ImageLoader:
                 batch_sampler=self._rows,
                 num_workers=workers,
                 persistent_workers=True,
+                worker_init_fn=end_this_process_first,
                 pin_memory=torch.device(device).type == "cuda",
                 generator=torch.Generator(),  # or else a pass would move torch's own, the first unlike the others
             )
