@@ -19,13 +19,24 @@ Images = Annotated[
 ]
 
 
-def push(run: RunArgument, name: Name, public: Public = False, images: Images = None) -> None:
-    """Upload the run's model as a timm model with a model card, after checking it on real images."""
-    from lookalike.data.read import read
-    from lookalike.export.hub import check_can_push, push_to_hub
-    from lookalike.export.source import data_source
+License = Annotated[
+    str | None,
+    typer.Option(
+        "--license",
+        help="The hub's identifier of a license, such as apache-2.0; default: that of the pretrained weights.",
+    ),
+]
 
-    check_can_push(name)
-    warn_if_unfinished(run, make_progress(), "push it again")
-    table = read(images or data_source(run), labeled=False)
-    print(push_to_hub(run, name, table, private=not public))
+
+def push(
+    run: RunArgument, name: Name, public: Public = False, images: Images = None, license: License = None
+) -> None:
+    """Upload the run's model as a timm model with a model card, after checking it on real images."""
+    from lookalike.export.hub import push_to_hub
+
+    progress = make_progress()
+    warn_if_unfinished(run, progress, "push it again")
+    address = push_to_hub(
+        run, name, images=images, license_name=license, private=not public, progress=progress
+    )
+    print(address)
