@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -20,6 +21,11 @@ from lookalike.models.checkpoint import load_model
 from .conftest import build_small
 
 COMMIT = "0" * 40
+ACCOUNT = {
+    "name": "Somebody",
+    "orgs": [{"name": "museum", "roleInOrg": "write"}, {"name": "readers", "roleInOrg": "read"}],
+    "auth": {"accessToken": {"role": "write"}},
+}
 
 
 class StandIn(BaseHTTPRequestHandler):
@@ -31,6 +37,8 @@ class StandIn(BaseHTTPRequestHandler):
         if self.server.refuse:
             return self.answer({"error": "refused"}, code=self.server.refuse)
         if self.path == "/api/validate-yaml":
+            if "license: my own" in json.loads(body)["content"]:
+                return self.answer({"error": '"license" must be one of [...]'}, code=400)
             return self.answer({"errors": [], "warnings": []})
         if self.path == "/api/repos/create":
             self.server.created = json.loads(body)
@@ -58,6 +66,10 @@ class StandIn(BaseHTTPRequestHandler):
 
     def send_file(self, *, body):
         self.server.asked.append(f"{self.command} {self.path}")
+        if self.path == "/api/whoami-v2":
+            if self.headers["Authorization"] != "Bearer hf_test":
+                return self.answer({"error": "Invalid credentials in Authorization header"}, code=401)
+            return self.answer(self.server.account)
         content = self.server.files.get(self.path.partition("/resolve/main/")[2])
         if content is None and self.path.startswith("/api/models/somebody/toys"):
             names = [{"rfilename": name} for name in self.server.files]
@@ -97,7 +109,7 @@ class StandIn(BaseHTTPRequestHandler):
 def hub(tmp_path):
     server = ThreadingHTTPServer(("127.0.0.1", 0), StandIn)
     server.address = f"http://127.0.0.1:{server.server_address[1]}"
-    server.files, server.asked, server.refuse = {}, [], 0
+    server.files, server.asked, server.refuse, server.account = {}, [], 0, ACCOUNT
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield server
@@ -106,9 +118,9 @@ def hub(tmp_path):
     server.server_close()
 
 
-def lookalike(hub, tmp_path, *arguments):
+def lookalike(hub, tmp_path, *arguments, token="hf_test"):
     """The command in a process whose hub is the stand-in."""
-    settings = {"HF_ENDPOINT": hub.address, "HF_TOKEN": "hf_test", "HF_HOME": str(tmp_path / "hf")}
+    settings = {"HF_ENDPOINT": hub.address, "HF_TOKEN": token, "HF_HOME": str(tmp_path / "hf")}
     without = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     return subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, check=False, env={**without, **settings}
@@ -138,9 +150,61 @@ def test_a_hub_that_refuses_is_one_line(hub, run, tmp_path, code, advice):
     hub.refuse = code
     done = lookalike(hub, tmp_path, "-m", "lookalike", "push", str(run), "somebody/toys")
     assert done.returncode == 1
-    assert "the hub refuses the upload of 'somebody/toys'" in done.stderr
+    assert re.search("the hub refuses the (upload|model card) of 'somebody/toys'", done.stderr)
     assert advice in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert one_line(done.stderr)
+
+
+def one_line(text):
+    """Whether there is one line besides warnings."""
+    return len([line for line in text.splitlines() if not line.startswith("warning: ")]) == 1
+
+
+READER = ACCOUNT | {"auth": {"accessToken": {"role": "read"}}}
+
+
+@pytest.mark.parametrize(
+    ("name", "token", "account", "license_", "said"),
+    [
+        (
+            "somebody/toys",
+            "hf_old",
+            ACCOUNT,
+            None,
+            r"Invalid user token.*[^.]; log in as somebody who may write there",
+        ),
+        ("somebody/toys", "hf_test", READER, None, "your token of the hub may only read; log in"),
+        (
+            "else/toys",
+            "hf_test",
+            ACCOUNT,
+            None,
+            "'Somebody', who .* of 'else', only of Somebody, museum; log in",
+        ),
+        ("readers/toys", "hf_test", ACCOUNT, None, "of 'readers', only of Somebody, museum"),
+        ("museum/toys", "hf_test", ACCOUNT, "my own", "refuses the model card of 'museum/toys': .*license"),
+    ],
+)
+def test_what_the_hub_would_refuse_is_found_before_anything_is_computed(
+    hub, run, tmp_path, name, token, account, license_, said
+):
+    hub.account = account
+    words = ["push", str(run), name, "--images", "no images", *(("--license", license_) if license_ else ())]
+    done = lookalike(hub, tmp_path, "-m", "lookalike", *words, token=token)
+    assert done.returncode == 1
+    assert re.search(said, done.stderr), done.stderr
+    assert one_line(done.stderr)
+    assert not [path for path in hub.asked if "create" in path or "commit" in path]
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "other"), ("mit", "mit")])
+def test_the_license_is_the_one_given_or_that_of_the_weights(hub, run, tmp_path, given, expected):
+    """The run's weights are random, which no license of the hub says."""
+    words = ["--license", given] if given else []
+    done = lookalike(hub, tmp_path, "-m", "lookalike", "push", str(run), "museum/toys", *words)
+    assert done.returncode == 0, done.stderr
+    assert f"\nlicense: {expected}\n" in hub.files["README.md"].decode()
+    assert ("name one with --license" in done.stderr) is (given is None)
 
 
 @pytest.mark.parametrize(
@@ -163,10 +227,10 @@ def test_without_a_token_nothing_is_tried(monkeypatch, capsys):
     assert capsys.readouterr().err.startswith("error: nobody is logged in to the hub; log in")
 
 
-def test_offline_nothing_is_tried(run, table, monkeypatch, capsys):
+def test_offline_nothing_is_tried(run, monkeypatch, capsys):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(FileError, match="HF_HUB_OFFLINE is set"):
-        push_to_hub(run, "somebody/toys", table)
+        push_to_hub(run, "somebody/toys")
     assert main(["push", "no run", "somebody/toys"]) == 1  # said before anything is read
     assert capsys.readouterr().err.startswith("error: HF_HUB_OFFLINE is set")
 

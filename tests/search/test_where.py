@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lookalike.errors import ArgumentError, LookalikeError, UnknownNameError
-from lookalike.search.where import Column, parse_where
+from lookalike.search.where import Column, parse_where, written
 
 COLUMNS = {
     "label": Column("label", "text"),
@@ -87,3 +87,32 @@ def test_what_cannot_be_read_is_refused_with_the_place(text, error, words):
 def test_no_text_reaches_the_database_unparsed(text):
     with contextlib.suppress(LookalikeError):
         matches(text)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "year",
+        "Größe",
+        "bought on",
+        "price €",
+        'owner\'s "name"',
+        "back`tick",
+        'a`\\b"',
+        "in",
+        "NOT",
+        "a,b",
+        " x",
+        "3",
+    ],
+)
+def test_a_column_of_any_name_can_be_written(name):
+    parsed = parse_where(f"{written(name)} = 3", {name: Column("c0", "number")})
+    assert (parsed.sql, parsed.parameters) == ("(((c0 = ?)))", (3,))
+
+
+@pytest.mark.parametrize("text", ["bought on >= 2024-05-01", "in stock = true", "not in stock = true"])
+def test_a_column_with_blanks_that_stands_bare_is_answered_with_how_to_write_it(text):
+    columns = {name: Column("c0", "text") for name in ("bought on", "in stock", "other")}
+    with pytest.raises(ArgumentError, match=r"blanks as `(bought on|in stock)`$"):
+        parse_where(text, columns)

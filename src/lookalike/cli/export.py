@@ -39,9 +39,9 @@ def export(
 ) -> None:
     """Write the run's model for other tools, and check the result on real images outside this package."""
     from lookalike.errors import ArgumentError
+    from lookalike.export.checked import export_checked
     from lookalike.export.deployed import description
     from lookalike.export.source import images_to_check
-    from lookalike.export.verify import verify as check_on
     from lookalike.models.checkpoint import load_model
 
     if timm is None and onnx is None and pt2 is None:
@@ -50,26 +50,18 @@ def export(
     table = images_to_check(run, images, **reading_options(layout, verify, ignore_label))
     warn_if_unfinished(run, make_progress(), "export it again")
     if timm is not None:
-        from lookalike.export.timm import export_timm
-
         alone = copy.deepcopy(model)
         alone.set_views(1)
-        export_timm(alone, timm, description=f"image embeddings by lookalike, compare by cosine; {run.name}")
-        print(f"{timm}: {check_on('timm', timm, alone, table)}")
+        described = f"image embeddings by lookalike, compare by cosine; {run.name}"
+        print(f"{timm}: {export_checked('timm', alone, timm, table, description=described)}")
         if model.config.views > 1:
             print(
                 "  timm embeds each image alone; this run averages it with its mirror image (--onnx and --pt2 do too)"
             )
     if onnx is not None:
-        from lookalike.export.programs import export_onnx
-
-        export_onnx(model, onnx)
-        print(f"{onnx}: {check_on('onnx', onnx, model, table)}")
+        print(f"{onnx}: {export_checked('onnx', model, onnx, table)}")
     if pt2 is not None:
-        from lookalike.export.programs import export_pt2
-
-        export_pt2(model, pt2)
-        print(f"{pt2}: {check_on('pt2', pt2, model, table)}")
+        print(f"{pt2}: {export_checked('pt2', model, pt2, table)}")
     if timm is None:
         for key, value in description(model).items():
             print(f"  {key}: {value}")

@@ -27,6 +27,15 @@ Images = Annotated[
 ]
 
 
+License = Annotated[
+    str | None,
+    typer.Option(
+        "--license",
+        help="The hub's identifier of a license, such as apache-2.0; default: that of the pretrained weights.",
+    ),
+]
+
+
 def push(
     run: RunArgument,
     name: Name,
@@ -35,12 +44,20 @@ def push(
     layout: Layout = None,
     verify: Verify = None,
     ignore_label: IgnoreLabel = None,
+    license: License = None,
 ) -> None:
     """Upload the run's model as a timm model with a model card, after checking it on real images."""
-    from lookalike.export.hub import check_can_push, push_to_hub
-    from lookalike.export.source import images_to_check
+    from lookalike.export.hub import push_to_hub
 
-    check_can_push(name)
-    warn_if_unfinished(run, make_progress(), "push it again")
-    table = images_to_check(run, images, **reading_options(layout, verify, ignore_label))
-    print(push_to_hub(run, name, table, private=not public))
+    progress = make_progress()
+    warn_if_unfinished(run, progress, "push it again")
+    address = push_to_hub(
+        run,
+        name,
+        images=images,
+        options=reading_options(layout, verify, ignore_label),
+        license_name=license,
+        private=not public,
+        progress=progress,
+    )
+    print(address)

@@ -86,7 +86,8 @@ def search(
             mark = "?" if hit.same_class is False else " "
             also = f"  (+ {len(hit.copies)} identical)" if hit.copies else ""
             gone = "  (file is gone)" if hit.missing else ""
-            print(f"{mark} {hit.similarity:.3f}  {one_line(hit.path)}  {one_line(hit.label)}{also}{gone}")
+            line = f"{mark} {hit.similarity:.3f}  {one_line(hit.path)}  {one_line(hit.label)}{also}{gone}"
+            print(line.rstrip())
     for hits in bad:
         print(f"error: {one_line(hits.error)}", file=sys.stderr)
     if bad:

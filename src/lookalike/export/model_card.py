@@ -12,7 +12,15 @@ from lookalike.models.embedder import Embedder
 METRICS = ("recall_at_1", "map_at_r", "r_precision")
 
 
-def model_card(run: Path, name: str, model: Embedder, *, agreement: str, views: int = 1) -> str:
+def model_card(
+    run: Path,
+    name: str,
+    model: Embedder,
+    *,
+    agreement: str,
+    views: int = 1,
+    license_name: str | None = None,
+) -> str:
     """Markdown with the hub's front matter.
 
     Args:
@@ -21,6 +29,7 @@ def model_card(run: Path, name: str, model: Embedder, *, agreement: str, views: 
         model: as uploaded.
         agreement: how well the uploaded folder agrees with the run on real images.
         views: how many views of an image the run's metrics were measured with.
+        license_name: the hub's identifier of a license; None: that of the pretrained weights.
     """
     result, data = read_facts(run, "result.json"), read_facts(run, "data.json")
     environment = Environment(
@@ -34,7 +43,7 @@ def model_card(run: Path, name: str, model: Embedder, *, agreement: str, views: 
         name=name,
         config=model.config,
         dim=model.embedding_dim,
-        license=_hub_license(model.config.weights_license),
+        license=license_name or hub_license(model),
         rows=_rows(run, result),
         views=views,
         selected=result.get("selected"),
@@ -61,7 +70,8 @@ def _with_interval(queries: SavedResult, metric: str) -> str:
     return f"{100 * found.mean:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
 
 
-def _hub_license(text: str) -> str:
-    """The hub's identifier of a license, or "other"."""
+def hub_license(model: Embedder) -> str:
+    """The hub's identifier of the license of a model's pretrained weights, or "other"."""
     known = {"apache-2.0", "mit", "bsd-3-clause", "cc-by-nc-4.0", "cc-by-4.0"}
-    return text.lower() if text.lower() in known else "other"
+    stated = model.config.weights_license.lower()
+    return stated if stated in known else "other"

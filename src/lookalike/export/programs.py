@@ -15,15 +15,18 @@ import torch
 
 from lookalike.errors import first_line
 from lookalike.export.deployed import INPUT, OUTPUT, Deployed, description
-from lookalike.export.verify import ExportError
+from lookalike.export.verify import Check, ExportError, accept
 from lookalike.models.embedder import Embedder
 from lookalike.models.same_padding import pad_inputs
 from lookalike.utils.io import write_atomically
 from lookalike.utils.validation import optional_import
 
 
-def export_onnx(embedder: Embedder, file: Path) -> None:
+def export_onnx(embedder: Embedder, file: Path, *, check: Check = accept) -> None:
     """Writes an ONNX file with `description` in its metadata.
+
+    Args:
+        file: in place once `check`, which gets a temporary file, has returned.
 
     Raises:
         MissingExtraError: onnx or onnxscript is not installed.
@@ -45,11 +48,19 @@ def export_onnx(embedder: Embedder, file: Path) -> None:
     finally:
         logging.getLogger("torch.onnx").setLevel(level)
     program.model.metadata_props.update(description(embedder))
-    write_atomically(file, lambda temporary: program.save(temporary, external_data=False))
+
+    def write(temporary: Path) -> None:
+        program.save(temporary, external_data=False)
+        check(temporary)
+
+    write_atomically(file, write)
 
 
-def export_pt2(embedder: Embedder, file: Path) -> None:
+def export_pt2(embedder: Embedder, file: Path, *, check: Check = accept) -> None:
     """Writes a program for `torch.export.load` with `description` as its extra file `description.json`.
+
+    Args:
+        file: in place once `check`, which gets a temporary file, has returned.
 
     Raises:
         ExportError: torch.export cannot express the model.
@@ -58,7 +69,12 @@ def export_pt2(embedder: Embedder, file: Path) -> None:
     extra = {"description.json": json.dumps(description(embedder), ensure_ascii=False, allow_nan=False)}
     whole = io.BytesIO()  # torch ends the process where it writes to a full disk itself
     torch.export.save(program, whole, extra_files=extra)
-    write_atomically(file, lambda temporary: temporary.write_bytes(whole.getbuffer()))
+
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(whole.getbuffer())
+        check(temporary)
+
+    write_atomically(file, write)
 
 
 def export_program(model: Deployed) -> torch.export.ExportedProgram:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from lookalike.errors import ArgumentError, FileError
+from lookalike.export.verify import Check, accept
 from lookalike.models.embedder import Embedder
 
 POOLINGS = {"average": "avg", "maximum": "max", "average_plus_maximum": "avgmax", "catavgmax": "catavgmax"}
@@ -26,13 +27,14 @@ INSTEAD = "export it with --onnx or --pt2 instead"
 CLOSE = 1e-4
 
 
-def export_timm(embedder: Embedder, folder: Path, *, description: str = "") -> None:
+def export_timm(embedder: Embedder, folder: Path, *, description: str = "", check: Check = accept) -> None:
     """Writes `config.json` and `model.safetensors` into `folder`, which must be new or hold an earlier export.
 
     Args:
         embedder: a trained model.
         folder: written whole or not at all.
         description: one line about the model for its `pretrained_cfg`.
+        check: of a temporary folder, before it becomes `folder`.
 
     Raises:
         ArgumentError: timm cannot express this model; the message names the layer.
@@ -55,6 +57,7 @@ def export_timm(embedder: Embedder, folder: Path, *, description: str = "") -> N
         temporary.chmod(folder.parent.stat().st_mode)
         weights, mode = temporary / "model.safetensors", (temporary / "config.json").stat().st_mode
         weights.chmod(mode)  # safetensors makes it readable by its owner only
+        check(temporary)
         shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)
     finally:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -43,6 +44,14 @@ class Agreement:
         )
 
 
+Check = Callable[[Path], None]
+"""Looks at an export under a temporary name, and raises for one that must not be put in place."""
+
+
+def accept(made: Path) -> None:
+    """The check that finds nothing."""
+
+
 class ExportError(TrainingError):
     """An exported model that does not run outside this package, or gives other embeddings."""
 
@@ -69,10 +78,12 @@ def verify(kind: Kind, model: Path, embedder: Embedder, table: LabeledImages) ->
             np.save(given, images.numpy())
         theirs = unit(_outside(kind, model, given, target / "out.npy"))
     if theirs.shape != ours.shape:
-        raise ExportError(f"'{model}' gives embeddings of shape {theirs.shape}, the model of {ours.shape}")
+        raise ExportError(
+            f"the {kind} export gives embeddings of shape {theirs.shape}, the model of {ours.shape}"
+        )
     agreement = compare(ours, theirs)
     if agreement.largest_difference > LARGEST[kind] or not agreement.same_nearest:
-        raise ExportError(f"'{model}' does not give the model's embeddings: {agreement}")
+        raise ExportError(f"the {kind} export does not give the model's embeddings: {agreement}")
     return agreement
 
 
@@ -112,6 +123,6 @@ def _outside(kind: Kind, model: Path, images: Path, out: Path) -> NDArray[np.flo
     )
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise ExportError(f"'{model}' does not run outside lookalike: {reason}")
+        raise ExportError(f"the {kind} export does not run outside lookalike: {reason}")
     result: NDArray[np.float32] = np.load(out)
     return result

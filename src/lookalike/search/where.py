@@ -6,8 +6,8 @@
     operator   := = | == | != | <> | < | <= | > | >=
     value      := a number, a word, or a text in quotes
 
-A column with blanks in its name is written in backquotes. The text is parsed here and never evaluated: only
-known columns and parameters reach the database.
+A column whose name is no single word is written in backquotes or quotes. The text is parsed here and never
+evaluated: only known columns and parameters reach the database.
 """
 
 import re
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from lookalike.errors import ArgumentError
+from lookalike.errors import ArgumentError, UnknownNameError
 from lookalike.utils.validation import look_up
 
 Kind = Literal["number", "text"]
@@ -32,6 +32,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _COMPARE = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_WORDS = ("and", "or", "not", "in")
 _DEEPEST = 50
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 _MOST = 2**63
@@ -71,6 +72,14 @@ def parse_number(text: str) -> int | float | None:
     if not (number.is_integer() and abs(number) < _MOST):
         return number
     return int(text) if text.lstrip("+-").isdecimal() else int(number)
+
+
+def written(name: str) -> str:
+    """A column's name as a filter writes it."""
+    match = _TOKEN.fullmatch(name)
+    if match is not None and match["word"] == name and name.casefold() not in _WORDS:
+        return name
+    return f"`{name}`" if "`" not in name else '"' + re.sub(r'(["\\])', r"\\\1", name) + '"'
 
 
 def parse_where(text: str, columns: Mapping[str, Column]) -> Where:
@@ -127,7 +136,7 @@ class _Parser:
 
     def _comparison(self) -> str:
         name = self._operand("expected a column")
-        column = look_up(self._columns, name.text, "column")
+        column = self._column(name)
         negated = self._take("not")
         if self._take("in"):
             return self._membership(column, name.text, negated)
@@ -137,6 +146,18 @@ class _Parser:
             raise self._refusal("expected in" if negated else "expected =, !=, <, <=, >, >= or in")
         self._parameters.append(self._value(column, name.text))
         return f"({column.sql} {_COMPARE[operator.text]} ?)"
+
+    def _column(self, name: _Token) -> Column:
+        try:
+            return look_up(self._columns, name.text, "column")
+        except UnknownNameError as error:
+            longer = [one for one in self._columns if one.startswith(name.text) and written(one) != one]
+            if name.quoted or not longer:
+                raise
+            raise ArgumentError(
+                f"filter \"{self._text}\": there is no column '{name.text}'; write the name of a column with blanks "
+                f"as {', '.join(map(written, longer))}"
+            ) from error
 
     def _membership(self, column: Column, name: str, negated: bool) -> str:
         self._expect("(")

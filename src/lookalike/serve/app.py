@@ -10,6 +10,7 @@ from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse, Response
 
 from lookalike.search.index import ImageIndex
+from lookalike.search.where import written
 from lookalike.serve.batching import Batcher
 from lookalike.serve.guard import Guard
 from lookalike.serve.item_routes import add_items
@@ -81,7 +82,7 @@ def _add_page(app: FastAPI, store: Store) -> None:
             content = template.render(
                 images=len(index),
                 threshold=None if threshold is None else threshold["similarity"],
-                columns=sorted(_columns(index)),
+                columns=sorted(map(written, _columns(index))),
             )
         return HTMLResponse(content)
 

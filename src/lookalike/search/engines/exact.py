@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lookalike.search.engines.base import EngineLocation, Floats, Ints, Neighbors
+from lookalike.search.engines.base import Floats, Ints, Neighbors
+from lookalike.search.engines.on_files import FileEngine
 from lookalike.search.engines.vector_file import DELETED, VectorFile
 
 _SPARE = 8
@@ -19,46 +20,18 @@ _GATHER_BELOW = 8
 """Rows are picked out one by one when fewer than one in so many is allowed."""
 
 
-class ExactEngine:
+class ExactEngine(FileEngine):
     """Compares with everything; ties in the order in which vectors were added."""
-
-    def __init__(self, location: EngineLocation) -> None:
-        self._file = VectorFile(location.folder, location.dim, writable=location.writable)
-
-    def add(self, ids_N: Ints, vectors_ND: Floats) -> None:
-        """See `Engine`."""
-        self._file.add(ids_N, vectors_ND)
-
-    def delete(self, ids_N: Ints) -> None:
-        """See `Engine`."""
-        self._file.delete(ids_N)
 
     def search(self, queries_QD: Floats, k: int, *, allowed: Ints | None = None) -> Neighbors:
         """See `Engine`."""
         return search_file(self._file, queries_QD, k, usable_rows(self._file, allowed))
-
-    def vectors(self, ids_N: Ints) -> Floats:
-        """See `Engine`."""
-        return self._file.vectors(ids_N)
-
-    def ids(self) -> Ints:
-        """See `Engine`."""
-        return stored_ids(self._file)
-
-    def count(self) -> int:
-        """See `Engine`."""
-        return self._file.live
 
     def save(self) -> None:
         """Nothing to build."""
 
     def close(self) -> None:
         """Nothing to give back."""
-
-
-def stored_ids(file: VectorFile) -> Ints:
-    """The ids of a file's rows, ascending, without deleted ones."""
-    return np.sort(file.row_ids[file.row_ids != DELETED])
 
 
 def usable_rows(file: VectorFile, allowed: Ints | None) -> Ints | None:

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 from lookalike.search.engines.base import EngineLocation, Floats, Ints, Neighbors
-from lookalike.search.engines.exact import search_file, search_rows, stored_ids, usable_rows
+from lookalike.search.engines.exact import search_file, search_rows, usable_rows
 from lookalike.search.engines.faiss_search import accept_search_params
-from lookalike.search.engines.vector_file import VectorFile
+from lookalike.search.engines.on_files import FileEngine
 from lookalike.utils.io import write_atomically
 from lookalike.utils.validation import optional_import
 
@@ -48,39 +48,23 @@ class FaissSettings:
     exact_share: float = 0.02
 
 
-class FaissEngine:
+class FaissEngine(FileEngine):
     """Approximate search on one machine; needs the extra `faiss`."""
 
     def __init__(self, location: EngineLocation, settings: FaissSettings | None = None) -> None:
         self._faiss = optional_import("faiss", "faiss")
         self._settings = settings or FaissSettings()
-        self._file = VectorFile(location.folder, location.dim, writable=location.writable)
+        super().__init__(location)
         self._structure: Any = None
         self._covered = 0
         self._load()
 
-    def add(self, ids_N: Ints, vectors_ND: Floats) -> None:
-        """See `Engine`."""
-        self._file.add(ids_N, vectors_ND)
-
     def delete(self, ids_N: Ints) -> None:
         """See `Engine`."""
         before = self._file.generation
-        self._file.delete(ids_N)
+        super().delete(ids_N)
         if self._file.generation != before:
             self._structure, self._covered = None, 0
-
-    def vectors(self, ids_N: Ints) -> Floats:
-        """See `Engine`."""
-        return self._file.vectors(ids_N)
-
-    def ids(self) -> Ints:
-        """See `Engine`."""
-        return stored_ids(self._file)
-
-    def count(self) -> int:
-        """See `Engine`."""
-        return self._file.live
 
     def close(self) -> None:
         """Frees the structure."""
