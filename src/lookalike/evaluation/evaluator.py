@@ -123,24 +123,13 @@ def evaluate(
         values |= scores
     figures = None
     if open_set:
-        figures = (
-            evaluate_against_gallery(
-                sides.queries.vectors(),
-                query_set.labels,
-                sides.gallery.vectors(),
-                query_set.gallery_labels,
-                similarity=similarity,
-                device=comparison.device,
-            )
-            if sides.separate
-            else evaluate_open_set(
-                sides.queries.vectors(),
-                query_set.labels,
-                class_names,
-                similarity=similarity,
-                device=comparison.device,
-            )
-        )
+        vectors = sides.queries.vectors()
+        how: dict[str, Any] = {"similarity": similarity, "device": comparison.device}
+        if sides.separate:
+            others = sides.gallery.vectors(), query_set.gallery_labels
+            figures = evaluate_against_gallery(vectors, query_set.labels, *others, **how)
+        else:
+            figures = evaluate_open_set(vectors, query_set.labels, class_names, **how)
     return RetrievalResult(
         values=values,
         class_average={
