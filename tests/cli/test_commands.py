@@ -183,6 +183,8 @@ def test_search_by_sample_leaves_the_query_out(lookalike, trained):
         (["train", "photos", "--out", "r", "--set", "loss.name=proxy_ankor"], "proxy_anchor"),
         (["train", "photos", "--out", "r", "--set", "model.backbone=resnet5O"], "resnet50"),
         (["train", "photos", "--out", "r", "--resume", "--set", "seed=1"], "own settings"),
+        (["train", "photos", "--out", "r", "--resume", "--overwrite"], "own settings"),
+        (["train", "photos", "--out", "r", "--resume", "--on-bad-file", "fail"], "own settings"),
         (["train", "photos", "--out", "r", "--resume"], "not a run directory"),
         (["train", "photos", "--out", "r", "--device", "cuda:9"], "device"),
         (["evaluate"], "--embeddings"),

@@ -100,9 +100,10 @@ def train(
 
     if test_on_trained and not start_from:
         raise ArgumentError("--test-on-trained goes with --from")
-    if resume and (settings or config or start_from or minutes):
+    if resume and (settings or config or start_from or minutes or overwrite or on_bad_file != "skip"):
         raise ArgumentError(
-            "--resume continues with the run's own settings; drop --set, --config, --from and --minutes"
+            "--resume continues with the run's own settings; drop --set, --config, --from, --minutes, --on-bad-file "
+            "and --overwrite"
         )
     chosen = [f"data.on_bad_file={on_bad_file}"] if on_bad_file != "skip" else []
     experiment = (load_experiment(config) if config else Experiment()).override([*chosen, *(settings or [])])
@@ -120,7 +121,7 @@ def train(
     done = fit(
         data if table is None else table,
         out,
-        experiment,
+        None if resume else experiment,
         start_from=start_from,
         test_on_trained=test_on_trained,
         resume=resume,

@@ -87,7 +87,7 @@ def fit(
     Args:
         data: a table, or what `read` takes: a folder, a table file, an archive, a name.
         out: the run directory; new, or with `overwrite` an earlier run's, or with `resume` an interrupted one's.
-        experiment: the settings; not with `resume`, which keeps the run's own.
+        experiment: the settings; the defaults when None. Not with `resume`, which keeps the run's own.
         start_from: another run directory, whose model and proxies training starts from. Classes that it has seen
             are not held out for the test.
         test_on_trained: accept test classes that the run of `start_from` has seen; the result marks them.
@@ -109,6 +109,10 @@ def fit(
     check_loggers(options.log_to)
     if minutes is not None and (resume or options.devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ):
         raise ArgumentError("minutes is for a new run in one process; drop it, or drop resume and devices")
+    if resume and (overwrite or experiment is not None or start_from is not None):
+        raise ArgumentError(
+            "resume continues a run with its own settings; drop experiment, start_from and overwrite"
+        )
     run_dir, progress = RunDir(out), options.progress
     if resume:
         experiment = run_dir.experiment()
