@@ -24,13 +24,13 @@ from lookalike.config.experiment import Experiment
 from lookalike.config.schema import TrainSettings
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.splits import Split, class_folds, half_split
+from lookalike.studies.changes import combined
 from lookalike.studies.metric_keys import COSTS
 from lookalike.studies.protocols.hyperparameter_search import search
 from lookalike.studies.protocols.metrics import measure
 from lookalike.studies.protocols.search_spaces import search_space, with_values
 from lookalike.studies.protocols.single_run import VALIDATION, training_half
 from lookalike.studies.protocols.task import Score, Task, train_once
-from lookalike.studies.study import combined
 from lookalike.utils.device import pick_device
 
 FOLDS = 4
