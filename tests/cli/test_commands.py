@@ -189,6 +189,7 @@ def test_search_by_sample_leaves_the_query_out(lookalike, trained):
         (["train", "photos", "--out", "r", "--device", "cuda:9"], "device"),
         (["evaluate"], "--embeddings"),
         (["evaluate", "photos"], "no model"),
+        (["evaluate", "--embeddings", "e.npz", "--device", "hip"], "device is 'hip'"),
         (["evaluate", "runs/photos", "--ks", "a"], "1,2,4,8"),
         (["embed", "runs/photos", "photos", "--out", "x.csv"], ".npz"),
         (["search", "photos", "photos/0/0.png"], "no index"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lookalike.data.samplers import BalancedBatches
 from lookalike.errors import ArgumentError
 from lookalike.evaluation import evaluate
+from lookalike.evaluation.per_query import measure_queries
 from lookalike.ranking import SIMILARITIES
 
 from .slow import one_query
@@ -305,3 +306,19 @@ def test_names_are_refused_with_the_call_that_numbers_them(labels):
     ):
         with pytest.raises(ArgumentError, match=r"numpy\.unique\(labels, return_inverse=True\)\[1\]"):
             complain()
+
+
+def test_a_gpu_that_is_nearly_full_is_not_filled(monkeypatch):
+    draws = np.random.default_rng(0)
+    embeddings, labels = draws.normal(size=(300, 64)), draws.integers(0, 20, size=300)
+    wanted = evaluate(embeddings, labels)
+    bounds = []
+
+    def measured(*arguments, memory_mb, **options):
+        bounds.append(memory_mb)
+        return measure_queries(*arguments, memory_mb=memory_mb, **options)
+
+    monkeypatch.setattr("lookalike.evaluation.evaluator.measure_queries", measured)
+    monkeypatch.setattr("lookalike.evaluation.evaluator.free_memory_mb", lambda device: 4.0)
+    assert evaluate(embeddings, labels).to_dict() == wanted.to_dict()
+    assert bounds[0] <= 2

@@ -89,8 +89,11 @@ def evaluate(
         raise ArgumentError("name a run directory, or give --embeddings FILE (and --labels FILE)")
     if embeddings is not None:
         from lookalike.evaluation.files import evaluate_files
+        from lookalike.utils.device import pick_device
 
-        result = evaluate_files(embeddings, labels, gallery_embeddings, gallery_labels, **options)
+        result = evaluate_files(
+            embeddings, labels, gallery_embeddings, gallery_labels, device=pick_device(device), **options
+        )
     else:
         from lookalike.training.evaluate_run import evaluate_run
         from lookalike.training.run_dir import RunDir
