@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from lookalike.config.experiment import Experiment as Experiment
     from lookalike.data.dataset import LabeledImages as LabeledImages
     from lookalike.data.read import read as read
+    from lookalike.data.samplers import BalancedBatches as BalancedBatches
     from lookalike.embedding import Embeddings as Embeddings
     from lookalike.embedding import embed as embed
     from lookalike.errors import LookalikeError as LookalikeError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from lookalike.training.fit import fit as fit
 
 _HOME = {
+    "BalancedBatches": "data.samplers",
     "Embedder": "models.embedder",
     "Embeddings": "embedding",
     "Experiment": "config.experiment",

@@ -120,6 +120,11 @@ def embed(
             f"embed takes a table of images, not {type(table).__name__}; make one with "
             "lookalike.read(FOLDER, labeled=False); lookalike.search.encoder.ImageEncoder embeds images in memory"
         )
+    if not isinstance(embedder, Embedder):
+        raise ArgumentError(
+            f"embed takes an Embedder, not {type(embedder).__name__}: lookalike.load_model(RUN)[0], or "
+            "lookalike.build_embedder(NAME); vectors of another network go to lookalike.evaluate as they are"
+        )
     matrix = np.empty((len(table), embedder.embedding_dim), dtype=np.float32)
     for rows, result in _embedded(
         embedder, table, batch_size=batch_size, workers=workers, device=device, progress=progress

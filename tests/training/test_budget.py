@@ -14,7 +14,6 @@ from lookalike.training.budget import (
     estimate,
     line_through,
     most_epochs,
-    plan_lines,
     plan_run,
 )
 
@@ -137,15 +136,3 @@ def test_more_time_never_gives_an_earlier_candidate(factor):
             plan_run(CANDIDATES, COSTS, COUNTS, minutes=tenths / 10 * by).settings for by in (1, factor)
         )
         assert CANDIDATES.index(more) >= CANDIDATES.index(less)
-
-
-def test_the_plan_says_what_it_takes_and_what_twice_the_time_would_change():
-    plan = Plan(Candidate("partial", 192, 6), {"caching": 90.0, "training": 240.0})
-    doubled = Plan(Candidate("partial", 224, 10), {"training": 660.0})
-    assert plan_lines(plan, doubled, minutes=6) == (
-        "plan for 6 minutes: mode partial at 192 px, 6 epochs; about 5.5 minutes (caching 1.5, "
-        "training 4.0)\n"
-        "twice the time: mode partial at 224 px, 10 epochs; about 11.0 minutes"
-    )
-    assert plan_lines(plan, plan, minutes=6).endswith("twice the time would change nothing")
-    assert "even the quickest settings take about 5.5 minutes" in plan_lines(plan, plan, minutes=2)

@@ -276,3 +276,11 @@ def test_every_optimizer_moves_proxies_and_head(optimizer, squares, tmp_path):
     start = load_tree(tmp_path / "run" / "training_state" / "select")
     assert start["history"][1]["loss"] > 0
     assert start["optimizers"][0]["param_groups"][-1]["name"] == "proxies"
+
+
+@pytest.mark.parametrize(
+    "given", [{"overwrite": True}, {"experiment": Experiment()}, {"start_from": "elsewhere"}], ids=str
+)
+def test_a_resumed_run_takes_no_settings(given, squares, tmp_path):
+    with pytest.raises(ArgumentError, match="resume continues a run with its own settings"):
+        fit(squares, tmp_path / "run", resume=True, **given)

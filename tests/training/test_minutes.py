@@ -5,11 +5,11 @@ import torch
 
 from lookalike.config.experiment import Experiment
 from lookalike.errors import ArgumentError
-from lookalike.training.budget import Candidate, Costs, PerImage
+from lookalike.training.budget import Candidate, Costs, PerImage, Plan
 from lookalike.training.context import RunOptions
 from lookalike.training.costs import decoders, measure_costs
 from lookalike.training.fit import fit
-from lookalike.training.minutes import allowed
+from lookalike.training.minutes import allowed, plan_lines
 from lookalike.training.run_dir import RunDir
 from lookalike.utils.progress import Progress
 from toys import TOY_SETTINGS
@@ -153,3 +153,15 @@ def test_minutes_plan_a_new_run_in_one_process(squares, tmp_path):
         fit(squares, tmp_path / "run", minutes=0)
     with pytest.raises(ArgumentError, match="one process"):
         fit(squares, tmp_path / "run", minutes=5, options=RunOptions(devices=2))
+
+
+def test_the_plan_says_what_it_takes_and_what_twice_the_time_would_change():
+    plan = Plan(Candidate("partial", 192, 6), {"caching": 90.0, "training": 240.0})
+    doubled = Plan(Candidate("partial", 224, 10), {"training": 660.0})
+    assert plan_lines(plan, doubled, minutes=6) == (
+        "plan for 6 minutes: mode partial at 192 px, 6 epochs; about 5.5 minutes (caching 1.5, "
+        "training 4.0)\n"
+        "twice the time: mode partial at 224 px, 10 epochs; about 11.0 minutes"
+    )
+    assert plan_lines(plan, plan, minutes=6).endswith("twice the time would change nothing")
+    assert "even the quickest settings take about 5.5 minutes" in plan_lines(plan, plan, minutes=2)

@@ -89,6 +89,7 @@ def evaluate(
         raise ArgumentError("name a run directory, or give --embeddings FILE (and --labels FILE)")
     if embeddings is not None:
         from lookalike.evaluation.files import evaluate_files
+        from lookalike.utils.device import pick_device
 
         result = evaluate_files(
             embeddings,
@@ -96,6 +97,7 @@ def evaluate(
             gallery_embeddings,
             gallery_labels,
             ignore_labels=ignore_label or (),
+            device=pick_device(device),
             **options,
         )
     else:

@@ -111,10 +111,10 @@ def train(
     options: dict[str, Any] = reading_options(layout, verify, ignore_label)
     if on_bad_file != "skip":
         options["on_bad_file"] = on_bad_file
-    if resume and (settings or config or start_from or minutes or options):
+    if resume and (settings or config or start_from or minutes or overwrite or options):
         raise ArgumentError(
-            "--resume continues with the run's own settings; drop --set, --config, --from, --minutes and options of "
-            "reading the data"
+            "--resume continues with the run's own settings; drop --set, --config, --from, --minutes, --overwrite and "
+            "options of reading the data"
         )
     chosen = [f"data.{name}={to_json(value)}" for name, value in options.items()]
     experiment = (load_experiment(config) if config else Experiment()).override([*chosen, *(settings or [])])
@@ -132,7 +132,7 @@ def train(
     done = fit(
         data if table is None else table,
         out,
-        experiment,
+        None if resume else experiment,
         start_from=start_from,
         test_on_trained=test_on_trained,
         resume=resume,

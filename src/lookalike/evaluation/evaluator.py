@@ -15,6 +15,7 @@ from lookalike.evaluation.per_query import measure_queries
 from lookalike.evaluation.result import RetrievalResult, mean_by_class
 from lookalike.evaluation.rows import Side, Sides, choose_sides
 from lookalike.ranking import Comparison, Vectors, comparison_device
+from lookalike.utils.device import free_memory_mb
 from lookalike.utils.distributed import Processes
 from lookalike.utils.validation import check_at_least, check_choice
 
@@ -67,7 +68,8 @@ def evaluate(
         class_names: names by class number, for counts and per-class values.
         processes: `Processes.all()` shares the queries among the processes of torch.distributed: each calls
             `evaluate` with the whole input and gets the whole result, the same digits as from one process.
-        memory_mb: bound on working memory beyond the input; by default 900, or three times the embeddings.
+        memory_mb: bound on working memory beyond the input; by default 900, or three times the embeddings, and
+            at most half of what a GPU has left.
         query_block, gallery_block: rows compared at a time instead; the result is the same.
         device: where to compare; by default where the gallery is.
 
@@ -123,24 +125,13 @@ def evaluate(
         values |= scores
     figures = None
     if open_set:
-        figures = (
-            evaluate_against_gallery(
-                sides.queries.vectors(),
-                query_set.labels,
-                sides.gallery.vectors(),
-                query_set.gallery_labels,
-                similarity=similarity,
-                device=comparison.device,
-            )
-            if sides.separate
-            else evaluate_open_set(
-                sides.queries.vectors(),
-                query_set.labels,
-                class_names,
-                similarity=similarity,
-                device=comparison.device,
-            )
-        )
+        vectors = sides.queries.vectors()
+        how: dict[str, Any] = {"similarity": similarity, "device": comparison.device}
+        if sides.separate:
+            others = sides.gallery.vectors(), query_set.gallery_labels
+            figures = evaluate_against_gallery(vectors, query_set.labels, *others, **how)
+        else:
+            figures = evaluate_open_set(vectors, query_set.labels, class_names, **how)
     return RetrievalResult(
         values=values,
         class_average={
@@ -176,7 +167,7 @@ def _compare(
     rows = len(sides.gallery.rows) + (0 if sides.same else len(sides.queries.rows))
     prepared_mb = rows * sides.gallery.matrix.shape[1] * 4 / 2**20
     if memory_mb is None:
-        memory_mb = max(_LEAST_MEMORY_MB, 3 * prepared_mb)
+        memory_mb = min(max(_LEAST_MEMORY_MB, 3 * prepared_mb), free_memory_mb(where) / 2)
     check_at_least("memory_mb", memory_mb, 1)
     keep = prepared_mb <= memory_mb / 2
 

@@ -105,7 +105,9 @@ def count_rows(matrix: Any, what: str) -> int:
     shape = getattr(matrix, "shape", None)
     if shape is None or len(shape) != 2 or 0 in tuple(shape):
         found = "no shape" if shape is None else f"shape {tuple(shape)}"
-        raise ArgumentError(f"{what} has {found}; expected a matrix (N, D) with at least one row and column")
+        raise ArgumentError(
+            f"{what} has {found}; expected a tensor or array (N, D) with at least one row and column"
+        )
     return int(shape[0])
 
 
@@ -115,7 +117,10 @@ def check_labels(labels: Any, rows: int, what: str, of: str, ignore_labels: Coll
     if array.shape != (rows,):
         raise ArgumentError(f"{what} has shape {array.shape}; expected ({rows},), one label per row of {of}")
     if not np.issubdtype(array.dtype, np.integer):
-        raise ArgumentError(f"{what} has dtype {array.dtype}; expected integers (class numbers)")
+        raise ArgumentError(
+            f"{what} has dtype {array.dtype}; expected integers; of names, "
+            "numpy.unique(labels, return_inverse=True)[1] are the class numbers"
+        )
     if int(array.max()) > np.iinfo(np.int64).max:
         raise ArgumentError(
             f"{what} has values up to {array.max()}; at most 2^63 - 1 fits; renumber the classes"

@@ -175,28 +175,3 @@ def plan_run(
         return min(plans, key=lambda plan: plan.minutes)
     more = range(chosen.settings.epochs, most + 1) if chosen.settings.epochs else ()
     return last_that_fits([planned(replace(chosen.settings, epochs=epochs)) for epochs in more]) or chosen
-
-
-def plan_lines(plan: Plan, doubled: Plan, *, minutes: float) -> str:
-    """The plan for people: settings, minutes of each phase, and what twice the time would change."""
-    lines = [f"plan for {minutes:g} minutes: {_in_words(plan.settings)}; {duration(plan)}"]
-    if plan.minutes > minutes:
-        lines.append(
-            f"even the quickest settings take about {plan.minutes:.1f} minutes here; give more, or fewer images"
-        )
-    if doubled.settings == plan.settings:
-        lines.append("twice the time would change nothing")
-    else:
-        lines.append(f"twice the time: {_in_words(doubled.settings)}; about {doubled.minutes:.1f} minutes")
-    return "\n".join(lines)
-
-
-def duration(plan: Plan) -> str:
-    """The estimated minutes in all and of each phase."""
-    phases = ", ".join(f"{phase} {seconds / 60:.1f}" for phase, seconds in plan.seconds.items())
-    return f"about {plan.minutes:.1f} minutes ({phases})"
-
-
-def _in_words(settings: Candidate) -> str:
-    what = f"mode {settings.mode} at {settings.image_size} px"
-    return f"{what}, {settings.epochs} epochs" if settings.epochs else f"{what}, nothing trained"

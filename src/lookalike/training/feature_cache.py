@@ -23,10 +23,10 @@ from lookalike.data.transforms import EvalTransform, TrainTransform
 from lookalike.embedding import map_images
 from lookalike.errors import ArgumentError
 from lookalike.training.context import RunContext
+from lookalike.training.launch import is_first_on_machine
 from lookalike.training.trainable import FrozenPart
 from lookalike.utils.array_store import ArrayStore
 from lookalike.utils.cache_dir import cache_folder, cache_limit, format_size
-from lookalike.utils.distributed import is_first_on_machine
 
 FORMAT = 1
 """Raised whenever this package computes other numbers for the same key."""

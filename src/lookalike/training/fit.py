@@ -87,7 +87,7 @@ def fit(
     Args:
         data: a table, or what `read` takes: a folder, a table file, an archive, a name.
         out: the run directory; new, or with `overwrite` an earlier run's, or with `resume` an interrupted one's.
-        experiment: the settings; not with `resume`, which keeps the run's own.
+        experiment: the settings; the defaults when None. Not with `resume`, which keeps the run's own.
         start_from: another run directory, whose model and proxies training starts from. Classes that it has seen
             are not held out for the test.
         test_on_trained: accept test classes that the run of `start_from` has seen; the result marks them.
@@ -109,15 +109,16 @@ def fit(
     check_loggers(options.log_to)
     if minutes is not None and (resume or options.devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ):
         raise ArgumentError("minutes is for a new run in one process; drop it, or drop resume and devices")
-    run_dir, progress = RunDir(out), options.progress
+    if resume and (overwrite or experiment is not None or start_from is not None):
+        raise ArgumentError(
+            "resume continues a run with its own settings; drop experiment, start_from and overwrite"
+        )
+    run_dir, progress, accelerator = RunDir(out), options.progress, pick_device(options.device).type
     if resume:
-        experiment = run_dir.experiment()
-        earlier = run_dir.read_json("data.json")
-        start_from, test_on_trained = earlier["start_from"], earlier.get("test_on_trained", False)
+        experiment, (start_from, test_on_trained) = run_dir.experiment(), _earlier_start(run_dir)
     else:
         run_dir.check_free(overwrite=overwrite)
-    start_from = Path(start_from).resolve() if start_from else None
-    accelerator = pick_device(options.device).type
+        start_from = Path(start_from).resolve() if start_from else None
     experiment = (experiment or Experiment()).check(accelerator)
     if start_from and not resume:
         experiment = experiment.with_network_of(RunDir(start_from).experiment())
@@ -150,18 +151,22 @@ def fit(
         if context.is_main_process:
             _open_run(context, facts, before, resume=resume, overwrite=overwrite)
         context.processes.barrier(patient=True)
-        if start_from:
-            warnings += seen_warnings(split, before, seen)
-        if copies:
-            warnings.append(describe_copies(copies))
         progress.say(describe_plan(context))
         if start_from:
             progress.say(describe_start(start_from, split, before))
-        for warning in warnings:
+            warnings += seen_warnings(split, before, seen)
+        for warning in warnings + ([describe_copies(copies)] if copies else []):
             progress.warn(warning)
         if not resume and minutes is None and (expected := estimate_run(context)):
             progress.say(expected)
         return _run(context, network, copies, seen, score_test=score_test)
+
+
+def _earlier_start(run_dir: RunDir) -> tuple[Path | None, bool]:
+    """What an interrupted run started from, and whether it accepts test classes that were trained on."""
+    facts = run_dir.read_json("data.json")
+    start_from = facts["start_from"]
+    return Path(start_from) if start_from else None, facts.get("test_on_trained", False)
 
 
 def _run(

@@ -50,17 +50,12 @@ def _group_for(x: Tensor) -> Any:
     return _host_group if x.device.type == "cpu" else _prompt_group
 
 
-def is_first_on_machine() -> bool:
-    """Whether this is the first process of the run on this machine, or the only one."""
-    return int(os.environ.get("LOCAL_RANK") or 0) == 0
-
-
 def end_with_main_process() -> None:
     """In a process that `--devices` has started: ends it when the process that started it has ended.
 
     Until all processes have met, nothing else would; torchrun has an agent for it.
     """
-    if is_first_on_machine():
+    if int(os.environ.get("LOCAL_RANK") or 0) == 0:
         os.environ[_MAIN] = str(os.getpid())
     else:
         Thread(target=_watch, args=(int(os.environ[_MAIN]),), daemon=True).start()

@@ -17,6 +17,7 @@ from lookalike.data.splits import ClassSplit, Split, half_split, named_split, tw
 from lookalike.studies.protocols.metrics import costs, measure, reset_peak_memory, retrievals
 from lookalike.studies.protocols.task import Score, Task, train_once, training_curve
 from lookalike.training.fit import FitResult
+from lookalike.utils.device import pick_device
 
 VALIDATION = "validation classes"
 TEST = "test"
@@ -73,7 +74,14 @@ def score_split(
     reset_peak_memory()
     done = train_once(task, experiment, split)
     curve, selected = training_curve(task.folder / "run"), done.result["selected"]
-    metrics = measure(done.test, done.final, task.metrics, similarity=task.similarity, seed=experiment.seed)
+    metrics = measure(
+        done.test,
+        done.final,
+        task.metrics,
+        similarity=task.similarity,
+        seed=experiment.seed,
+        device=pick_device(task.device),
+    )
     metrics |= costs(task.metrics, curve, selected["epoch"])
     facts = {"epoch": selected["epoch"], "test_start": _plain(done, "test_start"), "drops": selected["drops"]}
     facts["split"] = done.result["data"]["split_digest"]
