@@ -19,11 +19,13 @@ from lookalike.utils.validation import optional_import
 
 INDEX_FROM = 5_000
 FULL_DIMS, HALF_DIMS = 2_000, 4_000
-BREADTH = 100
-MOST_BREADTH = 1_000
+LINKS, BUILD_BREADTH = 24, 128
+"""Of the graph: links of each vector, twice as many at the bottom, and candidates that they are chosen from."""
+BREADTH, MOST_BREADTH, ROWS_PER_BREADTH = 100, 1_000, 2_500
+"""Candidates of a search: at least, at most, and one more for so many rows."""
 EXACT_SHARE = 0.02
 CONNECT_SECONDS = 10
-NODE_BYTES = 1_000
+NODE_BYTES = 1_400
 """Of a vector in the graph while it is built, besides its numbers."""
 MOST_MEMORY = 1 << 30
 """That is asked for to build the graph in; the server's own setting counts if it is larger."""
@@ -88,7 +90,8 @@ class PgvectorEngine:
             ).fetchone()
         few = allowed is not None and len(allowed) <= EXACT_SHARE * rows
         exact = not indexed or few or k > MOST_BREADTH
-        lines = [self._nearest(query, k, allowed, exact=exact) for query in queries_QD]
+        breadth = None if exact else min(MOST_BREADTH, max(BREADTH, 2 * k, int(rows / ROWS_PER_BREADTH)))
+        lines = [self._nearest(query, k, allowed, breadth) for query in queries_QD]
         if not any(lines):
             return Neighbors.none(len(queries_QD))
         ids, similarities = (np.array([[row[part] for row in line] for line in lines]) for part in (0, 1))
@@ -125,7 +128,10 @@ class PgvectorEngine:
         if self._dim > HALF_DIMS or count < INDEX_FROM:
             return
         kind = f"{self._type}_ip_ops"
-        sql = f"CREATE INDEX IF NOT EXISTS {self._table}_hnsw ON {self._table} USING hnsw (embedding {kind})"
+        sql = (
+            f"CREATE INDEX IF NOT EXISTS {self._table}_hnsw ON {self._table} USING hnsw (embedding {kind}) "
+            f"WITH (m = {LINKS}, ef_construction = {BUILD_BREADTH})"
+        )
         graph = count * (np.dtype(self._number).itemsize * self._dim + NODE_BYTES)
         with self._errors():
             self._db.execute(MEMORY, (min(graph, MOST_MEMORY),))
@@ -171,8 +177,9 @@ class PgvectorEngine:
         ]
 
     def _nearest(
-        self, query: Floats, k: int, allowed: Ints | None, *, exact: bool
+        self, query: Floats, k: int, allowed: Ints | None, breadth: int | None
     ) -> list[tuple[int, float]]:
+        """Ids and similarities of the nearest, among `breadth` candidates; None: among all rows."""
         condition = "" if allowed is None else "WHERE id = ANY(%(ids)s)"
         sql = (
             f"SELECT id, -(embedding <#> %(query)s::{self._type}) FROM {self._table} {condition} "
@@ -180,14 +187,14 @@ class PgvectorEngine:
         )
         values = {"query": _text(query), "k": k, "ids": None if allowed is None else allowed.tolist()}
         with self._errors(), self._db.transaction():
-            if exact:
+            if breadth is None:
                 self._db.execute("SET LOCAL enable_indexscan = off")
             else:
-                self._db.execute(f"SET LOCAL hnsw.ef_search = {min(MOST_BREADTH, max(BREADTH, 2 * k))}")
+                self._db.execute(f"SET LOCAL hnsw.ef_search = {breadth}")
                 self._db.execute("SET LOCAL hnsw.iterative_scan = strict_order")
             rows = self._db.execute(sql, values).fetchall()
-        if len(rows) < k and not exact:
-            return self._nearest(query, k, allowed, exact=True)
+        if len(rows) < k and breadth is not None:
+            return self._nearest(query, k, allowed, None)
         return sorted(rows, key=lambda row: (-row[1], row[0]))
 
     @contextlib.contextmanager
