@@ -85,6 +85,25 @@ def test_every_loss_passes_the_checks_in_the_dimensions_that_it_will_have(name, 
     assert check_run(context, SimpleNamespace(embedding_dim=20, channels=8)) == []
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["loss.name=hierarchical", "loss.parents=given"],
+        ["loss.name=hierarchical", "loss.coarse=[6,2]", "loss.coarse_mode=means"],
+        ["loss.name=hierarchical", 'loss.base={"name": "soft_triple"}', "loss.level_settings=[{},{}]"],
+        ["loss.name=horde", "loss.orders=2", "loss.base=proxy_anchor"],
+        ["loss.name=proxy_synthesis", "loss.base=arc_face"],
+        ["loss.name=pml", "loss.loss_class=ProxyNCALoss"],
+        ["loss.name=pml", "loss.loss_class=ArcFaceLoss"],
+        ["loss.name=pml", "loss.loss_class=SphereFaceLoss"],  # cannot be built on meta
+    ],
+    ids=" ".join,
+)
+def test_what_a_loss_computes_when_it_is_built_is_computed_in_the_checks_too(settings, squares):
+    context = context_of(squares, *settings, "batch.sampler=balanced", "batch.classes=4")
+    assert check_run(context, SimpleNamespace(embedding_dim=20, channels=8)) == []
+
+
 @pytest.mark.parametrize(("dim", "refused"), [(40, False), (39, True)])
 def test_forty_learners_need_forty_dimensions(dim, refused, squares):
     context = context_of(

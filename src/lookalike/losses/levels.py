@@ -26,7 +26,7 @@ def chain(parents: Sequence[Sequence[int]], num_classes: int) -> list[Tensor]:
         ArgumentError: a level of wrong length, an unused group number, or groups that do not nest.
     """
     steps = []
-    below = torch.arange(num_classes)
+    below = torch.arange(num_classes, device="cpu")  # also where the loss is built without memory, on meta
     for depth, given in enumerate(parents):
         array = np.asarray(given)
         if array.shape != (num_classes,) or set(array.tolist()) != set(range(int(array.max()) + 1)):
@@ -34,7 +34,7 @@ def chain(parents: Sequence[Sequence[int]], num_classes: int) -> list[Tensor]:
                 f"parents[{depth}] must give each of {num_classes} classes a group, from 0 without gaps"
             )
         groups = torch.from_numpy(array.astype(np.int64))
-        step = torch.empty(int(below.max()) + 1, dtype=torch.int64).scatter_(0, below, groups)
+        step = torch.empty(int(below.max()) + 1, dtype=torch.int64, device="cpu").scatter_(0, below, groups)
         if not torch.equal(step[below], groups):
             first = int((step[below] != groups).nonzero()[0])
             raise ArgumentError(f"parents[{depth}] splits a group of the level before (class {first})")

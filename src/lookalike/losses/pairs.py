@@ -209,10 +209,10 @@ class RankedList(PMLLoss):
         positive_temperature: float = 0.0,
         imbalance: float = 0.5,
     ) -> None:
-        with (
-            warnings.catch_warnings()
-        ):  # of temperatures above 5; the paper's is 10, and exp(10 * 1.2) is safe
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # of temperatures above 5; the paper's is 10, and exp(10 * 1.2) is safe
             loss = pml("losses").RankedListLoss(
                 margin=margin,
                 alpha=alpha,

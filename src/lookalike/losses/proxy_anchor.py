@@ -31,9 +31,7 @@ def proxy_anchor(sims_BK: Tensor, target_T: Tensor, chunk: Chunk, *, margin: flo
 def log_one_plus_sum_exp(logits_T: Tensor, chunk: Chunk) -> Tensor:
     """log(1 + sum_i exp(z_i)) over the samples of each class of a chunk (K,)."""
     zeros_K = logits_T.new_zeros(chunk.size)
-    shift_K = zeros_K.scatter_reduce(
-        0, chunk.columns_T, logits_T.detach(), "amax"
-    )  # at least the 0 of log(1 +
+    shift_K = zeros_K.scatter_reduce(0, chunk.columns_T, logits_T.detach(), "amax")  # at least 0, for the 1
     exps_T = (logits_T - shift_K.index_select(0, chunk.columns_T)).exp()
     return torch.expm1(-shift_K).index_add(0, chunk.columns_T, exps_T).log1p() + shift_K
 

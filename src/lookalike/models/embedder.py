@@ -55,9 +55,8 @@ class ToMaps(nn.Module):
             is_first = features_BX.shape[1] == self.channels
             return features_BX if is_first else features_BX.permute(0, 3, 1, 2)
         count = features_BX.shape[1]
-        side = int(
-            (count - (self.prefix_tokens or 0)) ** 0.5
-        )  # images are square, and so are maps of patches
+        patches = count - (self.prefix_tokens or 0)
+        side = int(patches**0.5)  # images are square, and so are maps of patches
         patches_BPF = features_BX[:, count - side * side :]
         return patches_BPF.transpose(1, 2).reshape(-1, self.channels, side, side)
 

@@ -1,12 +1,14 @@
 """Checks before a run writes anything: losses, batches and validation classes that cannot work."""
 
+from functools import partial
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from lookalike.config.schema import Mode
 from lookalike.data.splits import Split
-from lookalike.errors import ArgumentError, DataError
+from lookalike.errors import ArgumentError, DataError, LookalikeError
 from lookalike.losses import LOSSES, BatchPlanner, MetricLoss
 from lookalike.models.embedder import Embedder
 from lookalike.training.context import RunContext
@@ -26,18 +28,7 @@ def check_run(context: RunContext, embedder: Embedder) -> list[str]:
     check_validation(context.split)
     train, experiment = context.split.train, context.experiment
     check_mode(experiment.loss.name, context.mode)
-    plans = issubclass(LOSSES[experiment.loss.name], BatchPlanner)
-    with torch.device(
-        "cpu" if plans else "meta"
-    ):  # with many classes the proxies may be large; these take no memory
-        loss = build_loss(
-            experiment,
-            train.num_classes,
-            embedder.embedding_dim,
-            channels=embedder.channels,
-            generator=torch.Generator("cpu"),
-            coarse=train.coarse,
-        )
+    loss = trial_loss(context, embedder)
     if context.processes.size > 1 and (isinstance(loss, BatchPlanner) or loss.needs_feature_maps):
         raise ArgumentError(f"loss '{experiment.loss.name}' trains in one process; use --devices 1")
     labels = torch.from_numpy(train.labels.copy())
@@ -46,6 +37,32 @@ def check_run(context: RunContext, embedder: Embedder) -> list[str]:
         return []
     batches = build_batch_sampler(context, labels)
     return check_pairs(loss, batches, train.labels, experiment.loss.name)
+
+
+def trial_loss(context: RunContext, embedder: Embedder) -> MetricLoss:
+    """The loss of the run, to be checked: on the meta device, where its proxies take no memory, if it can be.
+
+    Raises:
+        ArgumentError: the loss refuses a setting.
+        DataError: it needs groups of classes that the data has not.
+    """
+    experiment, train = context.experiment, context.split.train
+    build = partial(
+        build_loss,
+        experiment,
+        train.num_classes,
+        embedder.embedding_dim,
+        channels=embedder.channels,
+        generator=torch.Generator("cpu"),
+        coarse=train.coarse,
+    )
+    if issubclass(LOSSES[experiment.loss.name], BatchPlanner):
+        return build()  # plans batches from its buffers
+    try:
+        with torch.device("meta"):
+            return build()
+    except (LookalikeError, RuntimeError, TypeError, ValueError):
+        return build()  # refuses the settings likewise, or only computes with values when it is built
 
 
 def check_mode(name: str, mode: Mode) -> None:
