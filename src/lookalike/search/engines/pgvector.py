@@ -8,6 +8,7 @@ than 4,000 are not indexed, and compared exactly. Vectors travel in PostgreSQL's
 """
 
 import contextlib
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +20,8 @@ from lookalike.utils.validation import optional_import
 
 INDEX_FROM = 5_000
 FULL_DIMS, HALF_DIMS = 2_000, 4_000
-BREADTH = 100
+BREADTH, BREADTH_UP_TO = 100, 100_000
+"""Candidates that a search keeps up to so many vectors; of more it keeps more, as the square root of their number."""
 MOST_BREADTH = 1_000
 EXACT_SHARE = 0.02
 CONNECT_SECONDS = 10
@@ -88,7 +90,8 @@ class PgvectorEngine:
             ).fetchone()
         few = allowed is not None and len(allowed) <= EXACT_SHARE * rows
         exact = not indexed or few or k > MOST_BREADTH
-        lines = [self._nearest(query, k, allowed, exact=exact) for query in queries_QD]
+        breadth = round(BREADTH * math.sqrt(max(rows, BREADTH_UP_TO) / BREADTH_UP_TO))
+        lines = [self._nearest(query, k, allowed, breadth, exact=exact) for query in queries_QD]
         if not any(lines):
             return Neighbors.none(len(queries_QD))
         ids, similarities = (np.array([[row[part] for row in line] for line in lines]) for part in (0, 1))
@@ -171,7 +174,7 @@ class PgvectorEngine:
         ]
 
     def _nearest(
-        self, query: Floats, k: int, allowed: Ints | None, *, exact: bool
+        self, query: Floats, k: int, allowed: Ints | None, breadth: int, *, exact: bool
     ) -> list[tuple[int, float]]:
         condition = "" if allowed is None else "WHERE id = ANY(%(ids)s)"
         sql = (
@@ -183,11 +186,11 @@ class PgvectorEngine:
             if exact:
                 self._db.execute("SET LOCAL enable_indexscan = off")
             else:
-                self._db.execute(f"SET LOCAL hnsw.ef_search = {min(MOST_BREADTH, max(BREADTH, 2 * k))}")
+                self._db.execute(f"SET LOCAL hnsw.ef_search = {min(MOST_BREADTH, max(breadth, 2 * k))}")
                 self._db.execute("SET LOCAL hnsw.iterative_scan = strict_order")
             rows = self._db.execute(sql, values).fetchall()
         if len(rows) < k and not exact:
-            return self._nearest(query, k, allowed, exact=True)
+            return self._nearest(query, k, allowed, breadth, exact=True)
         return sorted(rows, key=lambda row: (-row[1], row[0]))
 
     @contextlib.contextmanager
