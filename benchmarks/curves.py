@@ -48,48 +48,35 @@ class Curve:
         self.values.append(value)
         self.seconds.append(clock() - self.began)
 
-    def spent(self, budget: float) -> bool:
-        """Whether `budget` CPU seconds are over, and an epoch has ended."""
-        return len(self.values) > 1 and bool(self.seconds[-1][1] >= budget)
-
     def reaches(self, level: float) -> Seconds:
         """Seconds of the first validation at `level` or above."""
         pairs = zip(self.values, self.seconds, strict=True)
         return next(seconds for value, seconds in pairs if value >= level - 1e-9)
 
 
-class Slices:
-    """The batches of `inner`, `every` at a time: an epoch of both sides. Keeps a checksum of what it gave."""
+class RecordedBatches:
+    """The batches of `inner`, with a checksum of each epoch in `given`."""
 
-    def __init__(self, inner: Batches, every: int | None) -> None:
+    def __init__(self, inner: Batches) -> None:
         self.inner = inner
-        self.every = min(every or len(inner), len(inner))
-        self.epoch = 1
         self.given: list[int] = []
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses slice `epoch`, from 1, of the endless row of batches."""
-        self.epoch = epoch
+        """See `Batches`."""
+        self.inner.set_epoch(epoch)
 
     def __len__(self) -> int:
-        return min(self.every, len(self.inner) - self._place()[1])
+        return len(self.inner)
 
     def __iter__(self) -> Iterator[list[int]]:
-        whole, first = self._place()
-        self.inner.set_epoch(whole)
         checksum = 0
-        for batch in list(self.inner)[first : first + self.every]:
+        for batch in self.inner:
             checksum = zlib.crc32(np.array(batch).tobytes(), checksum)
             yield batch
         self.given.append(checksum)
 
-    def _place(self) -> tuple[int, int]:
-        """The epoch of `inner`, and the first batch in it."""
-        whole, part = divmod(self.epoch - 1, -(-len(self.inner) // self.every))
-        return whole + 1, part * self.every
 
-
-def check(mine: Curve, theirs: Curve, my_batches: Slices, their_batches: Slices) -> str:
+def check(mine: Curve, theirs: Curve, my_batches: RecordedBatches, their_batches: RecordedBatches) -> str:
     """Refuses two sides that do not learn the same thing; otherwise says how equal they are."""
     common = min(len(my_batches.given), len(their_batches.given))
     assert common > 0, f"{theirs.name} or ours has not ended an epoch"

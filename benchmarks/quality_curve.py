@@ -35,6 +35,7 @@ from lookalike.data.transforms import TrainTransform
 from lookalike.embedding import embed
 from lookalike.models.batch_norm import freeze_batch_norm
 from lookalike.models.embedder import Embedder, build_embedder
+from lookalike.training.context import RunOptions
 from lookalike.training.evaluate_run import score
 from lookalike.training.fit import fit
 from lookalike.utils.progress import Progress
@@ -65,7 +66,9 @@ def ours(data: str, settings: list[str]) -> Points:
         os.environ["LOOKALIKE_CACHE"] = f"{folder}/cache"
         watcher = LogWatcher(Path(folder) / "run" / "log.jsonl")
         experiment = Experiment().override(["data.workers=0", *settings])
-        done = fit(data, Path(folder) / "run", experiment, score_test=False, progress=watcher)
+        done = fit(
+            data, Path(folder) / "run", experiment, score_test=False, options=RunOptions(progress=watcher)
+        )
         chosen = done.result["candidates"]
         end = time.process_time() - watcher.began
     best = max(values["map_at_r"] for values in chosen.values())

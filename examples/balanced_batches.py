@@ -11,8 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 from toy_data import INPUTS, toy_data
 
-from lookalike import LOSSES, evaluate
-from lookalike.data.samplers import BalancedBatches
+from lookalike import LOSSES, BalancedBatches, evaluate
 
 CLASSES, DIM = 10, 8
 

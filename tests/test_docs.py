@@ -5,8 +5,11 @@ import shlex
 from pathlib import Path
 
 import pytest
+import torch
 import typer
+from pytorch_metric_learning import losses as pml_losses
 
+import lookalike.losses
 from lookalike.cli import app
 from toys import photo_folders
 
@@ -44,6 +47,38 @@ def test_the_readmes_python_runs(code, tmp_path, monkeypatch, own_cache):
     photo_folders(tmp_path / "photos")
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
+
+
+PYTHON_PAGES = ("how_to/migrate.md", "how_to/evaluate_other_embeddings.md")
+
+
+@pytest.mark.parametrize("page", PYTHON_PAGES)
+def test_the_python_of_a_page_runs(page):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    blocks = [code for language, code in BLOCK.findall(text) if language == "python"]
+    assert blocks
+    for code in blocks:
+        exec(compile(code, page, "exec"), {})
+
+
+def losses_of_the_migration_page():
+    """Theirs and ours of each row that names one of each."""
+    page = (ROOT / "docs" / "how_to" / "migrate.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| `(losses\.\w+\([^`]*)` \| `(lookalike\.[^`]*)` \|", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("theirs", "ours"), losses_of_the_migration_page())
+def test_a_loss_of_pytorch_metric_learning_is_the_one_that_the_page_names(theirs, ours):
+    scope = {"losses": pml_losses, "lookalike": lookalike, "C": 6, "D": 4}
+    first, second = eval(theirs, scope), eval(ours, scope)
+    draws = torch.Generator().manual_seed(0)
+    embeddings, labels = torch.randn(18, 4, generator=draws), torch.arange(6).repeat(3)
+    weights = next(first.parameters()).detach()
+    if len(weights) == 4:
+        weights = weights.T
+    with torch.no_grad():
+        second.proxies.copy_(weights)
+        assert float(second(embeddings, labels)) == pytest.approx(float(first(embeddings, labels)), rel=1e-5)
 
 
 def console_lines():

@@ -1,6 +1,7 @@
 """`embed` runs a copy of the network on the device that is asked for, wherever the network itself is."""
 
 import pytest
+import torch
 
 from lookalike import embedding
 from lookalike.errors import ArgumentError
@@ -30,3 +31,8 @@ def test_numbers_that_embed_nothing_are_refused(wrong, words, tmp_path):
     network = build_embedder("test_resnet", weights="none", size=32, embedding_dim=4)
     with pytest.raises(ArgumentError, match=words):
         embedding.embed(network, colored_squares(tmp_path), **wrong)
+
+
+def test_another_network_is_refused_with_what_to_give(squares):
+    with pytest.raises(ArgumentError, match=r"embed takes an Embedder, not Linear: lookalike\.load_model"):
+        embedding.embed(torch.nn.Linear(2, 2), squares)

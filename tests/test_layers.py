@@ -18,7 +18,7 @@ LAYERS = (
         "preprocessing",
         "utils",
     ),
-    ("losses", "data", "models", "evaluation", "ranking", "config.assignments"),
+    ("losses", "data", "models", "evaluation", "ranking", "config.assignments", "config.combinations"),
     ("embedding", "optim", "config.experiment"),
     ("training", "search", "export"),
     ("studies", "serve", "reporting"),

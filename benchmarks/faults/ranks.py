@@ -28,7 +28,7 @@ class StopAt:
 
     def __call__(self) -> None:
         """Changes the package in this process."""
-        from lookalike.training.loop import Learner
+        from lookalike.training.learner import Learner
 
         backward, taken = Learner.backward, 0
 

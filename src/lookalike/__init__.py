@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from lookalike.config.experiment import Experiment as Experiment
     from lookalike.data.dataset import LabeledImages as LabeledImages
     from lookalike.data.read import read as read
+    from lookalike.data.samplers import BalancedBatches as BalancedBatches
     from lookalike.embedding import Embeddings as Embeddings
     from lookalike.embedding import embed as embed
     from lookalike.errors import LookalikeError as LookalikeError
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     from lookalike.models.embedder import build_embedder as build_embedder
     from lookalike.ranking import nearest as nearest
     from lookalike.search.index import ImageIndex as ImageIndex
+    from lookalike.training.context import RunOptions as RunOptions
     from lookalike.training.fit import fit as fit
 
 _HOME = {
+    "BalancedBatches": "data.samplers",
     "Embedder": "models.embedder",
     "Embeddings": "embedding",
     "Experiment": "config.experiment",
@@ -45,6 +48,7 @@ _HOME = {
     "ProxyNCA": "losses",
     "ProxyNCAPlusPlus": "losses",
     "RetrievalResult": "evaluation",
+    "RunOptions": "training.context",
     "SoftTriple": "losses",
     "build_embedder": "models.embedder",
     "embed": "embedding",

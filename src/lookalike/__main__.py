@@ -32,12 +32,13 @@ def _interrupt(signal_number: int, frame: FrameType | None) -> None:
 
 
 def _interrupt_again(dropped: "sys.UnraisableHookArgs") -> None:
-    """Python drops an interrupt that arrives while it deletes an object, and says so: it is raised a moment later."""
+    """Python drops what is raised while it deletes an object, and says so. An interrupt is raised a moment later; that
+    a decoding process has ended is found, and said, when its next batch does not come."""
     if issubclass(dropped.exc_type, KeyboardInterrupt):
         again = threading.Timer(0.05, signal.raise_signal, (signal.SIGINT,))
         again.daemon = True
         again.start()
-    else:
+    elif "DataLoader worker" not in str(dropped.exc_value):
         sys.__unraisablehook__(dropped)
 
 

@@ -82,7 +82,7 @@ def map_images(
     done = 0
     with (progress or Progress()).phase(phase, len(dataset)) as running:
         workers = embedding_workers(workers, device)
-        for images in image_batches(dataset, batch_size=batch_size, workers=workers):
+        for images in image_batches(dataset, batch_size=batch_size, workers=workers, device=device):
             with torch.inference_mode():
                 result = function(images.to(device, non_blocking=True)).cpu()
             yield slice(done, done + len(images)), result
@@ -119,6 +119,11 @@ def embed(
         raise ArgumentError(
             f"embed takes a table of images, not {type(table).__name__}; make one with "
             "lookalike.read(FOLDER, labeled=False); lookalike.search.encoder.ImageEncoder embeds images in memory"
+        )
+    if not isinstance(embedder, Embedder):
+        raise ArgumentError(
+            f"embed takes an Embedder, not {type(embedder).__name__}: lookalike.load_model(RUN)[0], or "
+            "lookalike.build_embedder(NAME); vectors of another network go to lookalike.evaluate as they are"
         )
     matrix = np.empty((len(table), embedder.embedding_dim), dtype=np.float32)
     for rows, result in _embedded(

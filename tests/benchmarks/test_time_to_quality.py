@@ -22,7 +22,9 @@ def benchmark():
 
 
 class Numbered:
-    """Three batches an epoch, numbered by epoch and place."""
+    """Three batches per epoch, numbered by epoch and place."""
+
+    epoch = 1
 
     def set_epoch(self, epoch):
         self.epoch = epoch
@@ -34,17 +36,12 @@ class Numbered:
         return iter([[10 * self.epoch + place] for place in range(3)])
 
 
-@pytest.mark.parametrize(
-    ("every", "slices"),
-    [(None, [[10, 11, 12], [20, 21, 22]]), (2, [[10, 11], [12], [20, 21], [22]]), (9, [[10, 11, 12]])],
-)
-def test_slices_go_through_one_epoch_after_the_other(benchmark, every, slices):
-    batches = benchmark.Slices(Numbered(), every)
-    for number, rows in enumerate(slices, start=1):
-        batches.set_epoch(number)
-        assert len(batches) == len(rows)
-        assert [row for batch in batches for row in batch] == rows
-    assert len(set(batches.given)) == len(slices)
+def test_batches_are_recorded_epoch_by_epoch(benchmark):
+    batches = benchmark.RecordedBatches(Numbered())
+    for epoch in (1, 2, 1):
+        batches.set_epoch(epoch)
+        assert list(batches) == [[10 * epoch], [10 * epoch + 1], [10 * epoch + 2]]
+    assert batches.given[0] == batches.given[2] != batches.given[1]
 
 
 def curve(benchmark, name, values, pace):
@@ -73,17 +70,16 @@ def test_without_a_rise_only_the_end_is_compared(benchmark):
 
 @pytest.mark.parametrize("name", ["proxy_anchor", "norm_softmax", "soft_triple"])
 def test_both_sides_learn_the_same_on_frozen_features(benchmark, squares, own_cache, tmp_path, name, capsys):
-    settings = [*TOY_SETTINGS, f"loss.name={name}", *benchmark.PEERS[name].settings]
-    mine, theirs = benchmark.frozen(squares, settings, tmp_path, epochs=3, rounds=2, every=2)
+    settings = [*TOY_SETTINGS, f"loss.name={name}", *benchmark.PEERS[name].settings, "train.epochs=3"]
+    mine, theirs = benchmark.frozen(squares, settings, tmp_path, rounds=2)
     assert mine.steps == theirs.steps > 3
     np.testing.assert_allclose(mine.values, theirs.values, atol=1e-3)
     assert "the same batches in all 3 common epochs" in capsys.readouterr().out
 
 
 def test_three_sides_learn_the_same_in_the_last_stages(benchmark, squares, own_cache, tmp_path):
-    curves = benchmark.partial(
-        squares, [*TOY_SETTINGS, "train.frozen_stages=3"], tmp_path, budget=1e9, epochs=2
-    )
+    settings = [*TOY_SETTINGS, "train.frozen_stages=3", "train.epochs=2"]
+    curves = benchmark.partial(squares, settings, tmp_path)
     assert [one.name for one in curves] == ["ours", "plain", "plain, cached"]
     for one in curves:
         assert len(one.values) == 3
@@ -92,7 +88,7 @@ def test_three_sides_learn_the_same_in_the_last_stages(benchmark, squares, own_c
 
 def test_sides_that_differ_are_refused(benchmark):
     sides = [curve(benchmark, name, [0.2, 0.3], 1.0) for name in ("ours", "plain")]
-    batches = [benchmark.Slices(Numbered(), None) for _ in sides]
+    batches = [benchmark.RecordedBatches(Numbered()) for _ in sides]
     for side, given in zip(sides, batches, strict=True):
         side.first_loss = 2.0
         assert list(given)

@@ -90,6 +90,15 @@ def test_a_cpu_that_only_embeds_decodes_in_its_own_process(monkeypatch):
         assert decoding_workers(asked) == embedding_workers(asked, "cpu") == asked
 
 
+@pytest.mark.parametrize(("device", "pinned"), [("cpu", False), ("mps", False), ("cuda", True)])
+def test_memory_is_pinned_for_a_cuda_gpu_that_is_used_and_not_where_one_is_only_there(
+    device, pinned, table, monkeypatch
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    loader = ImageLoader(ImageDataset(table, EvalTransform(SIZE)), 1, device=device)
+    assert loader._loader.pin_memory == pinned
+
+
 @pytest.mark.parametrize(("cores", "workers"), [(1, 0), (2, 1), (64, 8)])
 def test_decoding_processes_are_one_less_than_cores(cores, workers, monkeypatch):
     monkeypatch.setattr("lookalike.data.dataloader.available_cpus", lambda: cores)

@@ -43,6 +43,31 @@ DIALECTS = {
 }
 
 
+HEADER_AND_ROWS = {
+    "plain.csv": ("path,label\n1,a\n2,b\n3,c\n", ["line 2", "line 3", "line 4"]),
+    "tabs.tsv": ("path\tlabel\n1\ta\n2\tb\n3\tc\n", ["line 2", "line 3", "line 4"]),
+    "blank lines.csv": ("\npath,label\n\n1,a\n,,\n2,b\n\n\n3,c", ["line 4", "line 6", "line 9"]),
+    "lines in cells.csv": ('path,"la\nbel"\n1,"a\n\nb"\n2,b\n3,"c\n"\n', ["line 3", "line 6", "line 7"]),
+    "excel.csv": ("sep=;\r\npath;label\r\n1;a\r\n2;b\r\n3;c\r\n", ["line 3", "line 4", "line 5"]),
+    "old mac.csv": ("path,label\r1,a\r2,b\r3,c\r", ["line 2", "line 3", "line 4"]),
+    "objects.jsonl": ('{"path": 1}\n\n{"path": 2}\n{"path": 3}\n', ["line 1", "line 3", "line 4"]),
+    "array.json": ('[{"path": 1},\n\n{"path": 2}, {"path": 3}]', ["row 1", "row 2", "row 3"]),
+}
+
+
+@pytest.mark.parametrize("name", HEADER_AND_ROWS)
+def test_a_place_in_a_text_file_is_the_line_that_an_editor_shows(tmp_path, name):
+    text, places = HEADER_AND_ROWS[name]
+    (tmp_path / name).write_bytes(text.encode())
+    frame = read_frame(tmp_path / name)
+    assert (frame.columns["path"], [frame.place(at) for at in range(3)]) == (["1", "2", "3"], places)
+
+
+def test_a_place_in_parquet_is_the_row_counted_from_1(tmp_path):
+    pl.DataFrame({"path": ["1", "2"]}).write_parquet(tmp_path / "t.parquet")
+    assert read_frame(tmp_path / "t.parquet").where(1) == f"{tmp_path / 't.parquet'}: row 2"
+
+
 @pytest.mark.parametrize("name", DIALECTS)
 def test_every_dialect_reads_alike(tmp_path, name):
     (tmp_path / name).write_bytes(DIALECTS[name])
@@ -91,7 +116,7 @@ def test_names_that_are_not_utf8_are_written_and_read_back(tmp_path, suffix):
     ("name", "content", "message"),
     [
         ("a.csv", b"", "it is empty"),
-        ("b.csv", b"path,label\nx,1\ny,1,2,3\n", "row 2 has 4 values, the header 'path,label' has 2"),
+        ("b.csv", b"path,label\nx,1\ny,1,2,3\n", "line 3 has 4 values, the header 'path,label' has 2"),
         ("d.csv", b"PK\x03\x04more", "it is a spreadsheet or zip archive"),
         ("d.csv", b"\xd0\xcf\x11\xe0\xa1\xb1", "it is a spreadsheet"),
         ("d.csv", b"\x1f\x8b\x08\0", "it is compressed by gzip"),
@@ -99,13 +124,13 @@ def test_names_that_are_not_utf8_are_written_and_read_back(tmp_path, suffix):
         ("d.csv", b"SQLite format 3\0", "it is a database"),
         ("d.csv", b"{\\rtf1 x}", "it is a text document"),
         ("e.csv", "path,label\nx,1\n".encode("utf-16-le"), "NUL bytes"),
-        ("f.jsonl", b'{"path": "x"}\n{"path": \n', "row 2 is not JSON"),
+        ("f.jsonl", b'{"path": "x"}\n{"path": \n', "line 2 is not JSON"),
         ("g.jsonl", b'["path"]\n', "holds one JSON array; call it .json"),
         ("h.parquet", b"nothing", "cannot be read as a table"),
         ("i.csv", b"# by a tool\npath,label\nx,1\n", "the header '# by a tool' has 1; remove what stands"),
         ("j.csv", b" <html>Sign in</html>", "it holds HTML"),
         ("k.csv", b'[{"path": "x"}]', r"it holds JSON; call it \.json, or \.jsonl"),
-        ("l.csv", b'path,label\nx,"1\ny,2\nz,3\n', "a quotation mark in row 1 is not closed"),
+        ("l.csv", b'path,label\nx,"1\ny,2\nz,3\n', "a quotation mark in line 2 is not closed"),
         ("l.csv", b'"path,label\ny,2\nz,3\n', "a quotation mark in the header is not closed"),
         ("m.csv", b"path,label\nx," + b"1" * 140_000, "a value has more than 131,072 characters"),
         ("n.csv", b"path,label" + b",c" * 10_000 + b"\nx,1\n", "it has 10,002 columns"),
@@ -165,8 +190,3 @@ def test_numbers_are_written_as_people_write_them(tmp_path):
     (tmp_path / "x.jsonl").write_text('{"label": 7.0}\n{"label": NaN}\n{"label": 0.5}')
     for name in ("x.parquet", "x.jsonl"):
         assert read_frame(tmp_path / name).columns["label"] == ["7", None, "0.5"]
-
-
-def test_rows_are_numbered_as_in_the_file(tmp_path):
-    (tmp_path / "x.csv").write_text("path\n\na\n\n\nb\n")
-    assert read_frame(tmp_path / "x.csv").rows == [2, 5]

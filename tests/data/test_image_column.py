@@ -155,7 +155,7 @@ class TestDamage:
     def test_an_empty_image(self, tmp_path):
         images = [{"bytes": content(0), "path": None}, {"bytes": None, "path": None}]
         pl.DataFrame({"image": images, "label": ["a", "b"]}).write_parquet(tmp_path / "t.parquet")
-        with pytest.raises(DataError, match=r"t\.parquet: image 2 is empty; remove its row"):
+        with pytest.raises(DataError, match=r"t\.parquet: row 2 has no image; remove it"):
             read(tmp_path / "t.parquet")
 
     def test_a_class_number_without_name(self, tmp_path):

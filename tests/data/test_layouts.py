@@ -80,7 +80,7 @@ def test_negative_numbers_are_classes_in_no_reader(tmp_path):
     (tmp_path / "t.csv").write_text(
         "path,label\nx,-1.0\ny,2.0\n"
     )  # as pandas writes it where a label is missing
-    with pytest.raises(DataError, match=r"row 1 \(x\) has label -1\.0; .* --ignore-label=-1\.0"):
+    with pytest.raises(DataError, match=r"line 2 \(x\) has label -1\.0; .* --ignore-label=-1\.0"):
         read(tmp_path / "t.csv")
     root = grow(tmp_path / "d", *(f"{c}/{i}.png" for c in ("-1", "2", "3") for i in range(2)))
     with pytest.raises(DataError, match=r"the folder -1/ has label -1; .* --ignore-label=-1"):
@@ -316,7 +316,7 @@ class TestTables:
     def test_the_same_file_under_two_names_is_refused(self, tmp_path):
         root = grow(tmp_path / "d", "a/1.png", "a/2.png")
         for other in (str(root / "a/1.png"), "../d/a/1.png", "a/../a/1.png", "./a/1.png"):
-            with pytest.raises(DataError, match=r"row 2 lists .* a second time, after row 1"):
+            with pytest.raises(DataError, match=r"line 3 lists .* a second time, after line 2"):
                 read(self.table(root, [("a/1.png", "x"), (other, "y")]))
 
     def test_spaces_around_labels_do_not_count_and_case_is_reported(self, tmp_path):
@@ -330,7 +330,7 @@ class TestTables:
     def test_labels_are_left_out_on_request(self, tmp_path):
         root = grow(tmp_path / "d", *(f"{i}.png" for i in range(4)))
         file = self.table(root, [("0.png", "1"), ("1.png", "-1"), ("2.png", "2"), ("3.png", "-1")])
-        with pytest.raises(DataError, match=r"row 2 \(1.png\) has label -1; .*--ignore-label=-1"):
+        with pytest.raises(DataError, match=r"line 3 \(1.png\) has label -1; .*--ignore-label=-1"):
             read(file)
         table = read(file, ignore_labels=["-1"])
         assert (table.class_names, said(table, "2 rows with label -1")) == (("1", "2"), True)
@@ -344,7 +344,7 @@ class TestTables:
         assert table.rows([1]).box(0) == (2, 1, 9, 8)
         assert said(table, "columns that are not used: camera")
         write_frame({**columns, "x_2": ["5", "1"], "y_2": ["5", "8"]}, root / "t.csv")
-        with pytest.raises(DataError, match="row 2 has the box"):
+        with pytest.raises(DataError, match="line 3 has the box"):
             read(root / "t.csv")
         write_frame(columns, root / "t.csv")
         with pytest.raises(DataError, match="a box needs x_1, y_1, x_2 and y_2"):
@@ -417,7 +417,7 @@ class TestTables:
         assert one != other
         (tmp_path / "t.csv").write_text("\n".join([header, *rows, rows[1]]), encoding="utf-8")
         with pytest.raises(
-            DataError, match=r"row 4 lists shelf\.png a second time, after row 2; list each box"
+            DataError, match=r"line 5 lists shelf\.png a second time, after line 3; list each box"
         ):
             read(tmp_path / "t.csv")
 
@@ -445,7 +445,7 @@ class TestTables:
     def test_a_label_that_is_not_utf8_asks_for_utf8(self, tmp_path):
         root = grow(tmp_path / "d", "1.png", "2.png")
         (root / "t.csv").write_bytes("path,label\n1.png,Käse\n2.png,Brot\n".encode("latin-1"))
-        with pytest.raises(DataError, match=r"row 1 .* not UTF-8; save the table as UTF-8"):
+        with pytest.raises(DataError, match=r"line 2 .* not UTF-8; save the table as UTF-8"):
             read(root / "t.csv")
 
 

@@ -179,7 +179,7 @@ def test_a_table_without_labels_says_what_it_has(tmp_path):
         ),
         (
             "Inventory,\nof May,\npath,label\na/1.png,ant\n",
-            "row 2 looks like the header: remove what stands above",
+            "line 3 looks like the header: remove what stands above",
         ),
     ],
 )

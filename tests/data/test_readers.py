@@ -160,21 +160,21 @@ class TestTable:
     @pytest.mark.parametrize(
         ("columns", "message"),
         [
-            ({"label": ["a", "b", None, "c", "c", "c"]}, "row 3 has no 'label'"),
+            ({"label": ["a", "b", None, "c", "c", "c"]}, "line 4 has no 'label'"),
             (
                 {"path": ["ant/1.jpg", "ant/1.jpg", "x", "y", "z", "w"]},
-                r"row 2 lists ant/1\.jpg a second time, after row 1",
+                r"line 3 lists ant/1\.jpg a second time, after line 2",
             ),
             (
                 {"path": ["ant/1.jpg", "a", "b", "c", "d", "e"]},
                 "5 of 6 images are missing .* first a; correct",
             ),
-            ({"label": [0, 1, 2, -1, 2, 2]}, r"row 4 \(bee/1\.jpg\) has label -1; negative labels"),
-            ({"split": ["train"] * 5 + ["later"]}, "row 6 has split 'later'; expected train"),
+            ({"label": [0, 1, 2, -1, 2, 2]}, r"line 5 \(bee/1\.jpg\) has label -1; negative labels"),
+            ({"split": ["train"] * 5 + ["later"]}, "line 7 has split 'later'; expected train"),
             ({"is_query": [True] * 6}, "the column 'is_gallery' is missing"),
-            ({"is_query": [False] * 6, "is_gallery": [False] * 6}, "row 1 is neither query nor gallery"),
-            ({"is_query": ["maybe"] * 6, "is_gallery": [True] * 6}, "row 1 has is_query 'maybe'"),
-            ({"coarse": ["x", "x", "y", "z", "z", "z"]}, "row 3 puts class 'ant' into coarse 'y'"),
+            ({"is_query": [False] * 6, "is_gallery": [False] * 6}, "line 2 is neither query nor gallery"),
+            ({"is_query": ["maybe"] * 6, "is_gallery": [True] * 6}, "line 2 has is_query 'maybe'"),
+            ({"coarse": ["x", "x", "y", "z", "z", "z"]}, "line 4 puts class 'ant' into coarse 'y'"),
             ({"label": ["one"] * 6}, "all 6 images are of one class, 'one'"),
         ],
     )

@@ -229,7 +229,7 @@ class TestINaturalist:
             read(tree, verify=False)
         (tree / "split.csv").write_text(text.replace("Fungi/9", "Fungi/99"))
         with pytest.raises(
-            DataError, match="row 3 names class 'Fungi/99', which inaturalist lacks; did you mean"
+            DataError, match="line 4 names class 'Fungi/99', which inaturalist lacks; did you mean"
         ):
             read(tree, verify=False)
 

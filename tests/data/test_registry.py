@@ -7,6 +7,7 @@ import pytest
 from lookalike.data import registry
 from lookalike.data.add import add_dataset
 from lookalike.data.read import read
+from lookalike.data.readers.plain import ReadOptions
 from lookalike.data.registry import known_datasets, registered
 from lookalike.errors import ArgumentError, DataError, FileError
 
@@ -77,7 +78,7 @@ def test_names_that_are_added_at_the_same_time_are_all_there(photos, monkeypatch
 
     monkeypatch.setattr(registry, "registered", registered)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda name: registry.register(name, photos, table), "abcd"))
+        list(pool.map(lambda name: registry.register(name, photos, table, ReadOptions()), "abcd"))
     assert sorted(slow()) == list("abcd")
 
 

@@ -1,4 +1,6 @@
+import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -152,3 +154,27 @@ def test_a_loader_takes_them_as_batch_sampler():
     sampler = BalancedBatches(LONG_TAIL, classes=5, per_class=2)
     loader = DataLoader(torch.arange(len(LONG_TAIL)), batch_sampler=sampler)
     assert [batch.tolist() for batch in loader] == list(sampler)
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_the_sampler_of_the_page_gives_every_class_the_same_chance(ranks):
+    """docs/how_to/add_a_sampler.md"""
+    page = (Path(__file__).parents[2] / "docs" / "how_to" / "add_a_sampler.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    scope = {}
+    exec(compile(code, "add_a_sampler.md", "exec"), scope)
+    labels = np.repeat([0, 1, 2, 3], [900, 90, 9, 1])
+    parts = [
+        scope["ClassUniformBatches"](labels, batch_size=100, rank=rank, world_size=ranks)
+        for rank in range(ranks)
+    ]
+    drawn = []
+    for epoch in (1, 2):
+        for part in parts:
+            part.set_epoch(epoch)
+        batches = [np.concatenate(shares) for shares in zip(*parts, strict=True)]
+        assert [len(batch) for batch in batches] == [100] * 10 == [100] * len(parts[0])
+        drawn.append(np.concatenate(batches))
+    assert not np.array_equal(*drawn)
+    chances = np.bincount(labels[np.concatenate(drawn)], minlength=4) / 2000
+    np.testing.assert_allclose(chances, 0.25, atol=0.05)

@@ -8,8 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lookalike.data.samplers import BalancedBatches
 from lookalike.errors import ArgumentError
 from lookalike.evaluation import evaluate
+from lookalike.evaluation.per_query import measure_queries
+from lookalike.ranking import SIMILARITIES
 
 from .slow import one_query
 
@@ -272,3 +275,50 @@ def test_labels_stay_whole_numbers_beyond_float_precision():
     result = evaluate(rows, np.array([big, big + 1, big, big + 1]), ks=(1,))
     assert result.counts["classes"] == 2
     assert result.labels.dtype == np.int64
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+@pytest.mark.parametrize("tied", [False, True])
+def test_every_tensor_is_made_on_the_device_of_the_comparison(similarity, tied):
+    """On a GPU one that is made on the default device would stop the evaluation; here the default has no numbers."""
+    draws = np.random.default_rng(0)
+    embeddings = draws.normal(size=(60, 4)).round(0 if tied else 8)
+    labels = draws.integers(0, 6, size=60)
+    options = {"similarity": similarity, "open_set": True, "clustering": True, "gallery_block": 7}
+    wanted = evaluate(embeddings, labels, **options)
+    with torch.device("meta"):
+        found = evaluate(embeddings, labels, device="cpu", **options)
+    assert found.to_dict() == wanted.to_dict()
+
+
+def test_a_result_shows_its_values_and_not_its_arrays():
+    result = evaluate(np.eye(4), [0, 0, 1, 2])
+    assert repr(result).startswith("<RetrievalResult: recall_at_1 ")
+    assert repr(result).endswith(" (percent), 4 queries>")
+    assert len(repr(result)) < 200
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "a", "b"], [0.0, 1.0, 0.0, 1.0]])
+def test_names_are_refused_with_the_call_that_numbers_them(labels):
+    for complain in (
+        lambda: evaluate(np.eye(4), labels),
+        lambda: BalancedBatches(labels, classes=2, per_class=2),
+    ):
+        with pytest.raises(ArgumentError, match=r"numpy\.unique\(labels, return_inverse=True\)\[1\]"):
+            complain()
+
+
+def test_a_gpu_that_is_nearly_full_is_not_filled(monkeypatch):
+    draws = np.random.default_rng(0)
+    embeddings, labels = draws.normal(size=(300, 64)), draws.integers(0, 20, size=300)
+    wanted = evaluate(embeddings, labels)
+    bounds = []
+
+    def measured(*arguments, memory_mb, **options):
+        bounds.append(memory_mb)
+        return measure_queries(*arguments, memory_mb=memory_mb, **options)
+
+    monkeypatch.setattr("lookalike.evaluation.evaluator.measure_queries", measured)
+    monkeypatch.setattr("lookalike.evaluation.evaluator.free_memory_mb", lambda device: 4.0)
+    assert evaluate(embeddings, labels).to_dict() == wanted.to_dict()
+    assert bounds[0] <= 2

@@ -122,7 +122,8 @@ def decoding_processes(pid):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-def test_a_decoding_process_that_the_system_ends_is_one_line_with_the_setting(commands, photos):
+@pytest.mark.parametrize("ended", [1, 2])
+def test_a_decoding_process_that_the_system_ends_is_one_line_with_the_setting(ended, commands, photos):
     """What a memory limit of a container does; torch reports it wherever the training process is."""
     words = [
         *SETTINGS,
@@ -137,7 +138,7 @@ def test_a_decoding_process_that_the_system_ends_is_one_line_with_the_setting(co
     pid = running.processes[0].pid
     until = time.monotonic() + 120
     while running.processes[0].is_alive() and time.monotonic() < until:
-        for worker in decoding_processes(pid)[:1]:  # one that is about to be replaced is not missed
+        for worker in decoding_processes(pid)[:ended]:  # one that is about to be replaced is not missed
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGKILL)
         time.sleep(0.5)

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from lookalike.losses import LOSSES
 from lookalike.losses.proxy_init import PROXY_INITS
@@ -33,11 +34,19 @@ def test_the_references_code_runs():
 
 
 def test_the_how_tos_loss_is_the_one_that_is_tested():
-    (block,) = python_blocks(HOW_TO)
+    block, regularizer = python_blocks(HOW_TO)
     tested = (Path(__file__).parent / "toy_loss.py").read_text(encoding="utf-8")
     code = [line for line in tested[tested.index("class ") :].splitlines() if line.strip()]
     written = [line for line in block[block.index("class ") :].splitlines() if line.strip()]
     assert written == code
+    scope = {}
+    exec(regularizer, scope)
+    embeddings, labels = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 3
+    plain, regularized = LOSSES["proxy_anchor"](3, 4), scope["RegularizedProxyAnchor"](3, 4)
+    regularized.load_state_dict(plain.state_dict())
+    with torch.no_grad():
+        added = regularized(embeddings, labels) - plain(embeddings, labels)
+        torch.testing.assert_close(added, 0.01 * plain.proxies.square().sum(), rtol=1e-3, atol=0)
 
 
 @pytest.mark.parametrize("name", KEPT)

@@ -74,6 +74,28 @@ def test_equals_the_dense_form_to_rounding(case, chunk, keep):
     check(of_part(loss, embeddings, labels, Part(chunk=chunk, keep=keep)), dense, 1e-12)
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if "soft_triple" not in case])
+@pytest.mark.parametrize("form", ["dense", "chunked"])
+def test_a_term_of_the_proxies_alone_counts_in_every_loss_and_form(case, form):
+    """docs/how_to/add_a_loss.md: 0.01 times the squared lengths of the proxies."""
+
+    class Regularized(LOSSES[CASES[case][0]]):
+        def proxy_term(self, proxies_QD, chunk):
+            return 0.01 * proxies_QD.square().sum()
+
+    plain, regularized = build(case, 11), build(case, 11)
+    regularized.__class__ = Regularized
+    value, to_embeddings, to_proxies = results(plain, *batch(11, 9), "dense")
+    found = results(regularized, *batch(11, 9), form)
+    with torch.no_grad():
+        wanted = (
+            value + 0.01 * plain.proxies.square().sum(),
+            to_embeddings,
+            to_proxies + 0.02 * plain.proxies,
+        )
+    check(found, wanted, 1e-12)
+
+
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(
     ("classes", "labels"),

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lookalike.errors import ArgumentError
-from lookalike.models import whitening
+from lookalike.models import projections, whitening
 
 
 def sample(seed=0, classes=6, per_class=8, width=5):
@@ -164,13 +164,13 @@ def test_bad_input_is_named():
 
 
 def test_identity_and_random_starts():
-    weight, bias = whitening.identity(3, 3)
+    weight, bias = projections.identity(3, 3)
     assert torch.equal(weight, torch.eye(3))
     assert torch.equal(bias, torch.zeros(3))
     with pytest.raises(ArgumentError, match="embedding_dim = 4"):
-        whitening.identity(4, 3)
-    first, second = (whitening.random(50, 20, torch.Generator().manual_seed(1)) for _ in range(2))
+        projections.identity(4, 3)
+    first, second = (projections.random(50, 20, torch.Generator().manual_seed(1)) for _ in range(2))
     assert torch.equal(first.weight, second.weight)
     assert float(first.weight.abs().max()) <= 50**-0.5
-    kaiming = whitening.random(400, 50, torch.Generator().manual_seed(1), init="kaiming")
+    kaiming = projections.random(400, 50, torch.Generator().manual_seed(1), init="kaiming")
     assert float(kaiming.weight.std()) == pytest.approx((2 / 50) ** 0.5, rel=0.02)

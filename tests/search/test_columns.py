@@ -60,7 +60,7 @@ def test_an_empty_text_is_a_value_and_a_missing_number_is_none(model, photos, tm
     table = photos / "dog" / "list.csv"
     table.write_text("\n".join(["path,label,colour,year", *rows]) + "\n", encoding="utf-8")
     report = build_index(model, table, tmp_path / "index", device="cpu")
-    assert "list.csv: 1 images have no label (first: row 3)" in report.notes
+    assert "list.csv: 1 images have no label (first: line 4)" in report.notes
     query = photos / "dog" / "0 x.png"
     (hits,) = search_images(tmp_path / "index", query, SearchOptions(where=where), device="cpu")
     assert sorted(hit.path[0] for hit in hits.hits) == found

@@ -4,21 +4,16 @@ import json
 
 import numpy as np
 import pytest
-from filelock import FileLock
 
 from lookalike.config.experiment import Experiment
-from lookalike.config.schema import CompatSettings, LossSettings, ScheduleSettings, TrainSettings
+from lookalike.config.schema import CompatSettings, ScheduleSettings, TrainSettings
 from lookalike.data.dataset import LabeledImages
-from lookalike.errors import ArgumentError, TrainingError, UnknownNameError
-from lookalike.losses import LOSSES
-from lookalike.losses.search_range import SearchRange
+from lookalike.errors import UnknownNameError
 from lookalike.optim.schedules import drop_epochs, lr_factor, replay_schedule
 from lookalike.studies.metric_keys import check_metric
-from lookalike.studies.protocols import PROTOCOLS, Busy, Task
+from lookalike.studies.protocols import PROTOCOLS, Task
 from lookalike.studies.protocols.folds import fold_splits, folds, joined
-from lookalike.studies.protocols.hyperparameter_search import search
 from lookalike.studies.protocols.metrics import costs, measure, retrievals
-from lookalike.studies.protocols.search_spaces import Searched, search_space, with_values
 from lookalike.studies.protocols.single_run import training_half, two_stage_settings
 from lookalike.training.run_dir import RunDir
 from toys import CLASSES, TOY_SETTINGS, colored_squares
@@ -216,154 +211,3 @@ def test_a_reproduction_scores_separated_and_concatenated_and_the_search_leaves_
         for file in (tmp_path / "unit").glob("fold-*/result.json")
     ]
     assert score.metrics["recall_at_1"] == pytest.approx(np.mean(singles))
-
-
-BASES = ("proxy_anchor", "proxy_nca", "proxy_nca_pp", "norm_softmax", "soft_triple", "proxy_gml")
-HIERARCHIES = [
-    {"name": "hierarchical", "base": {"name": base, "settings": {}}, **more}
-    for base in BASES
-    for more in ({"coarse": [4]}, {"parents": "given"})
-]
-
-
-def searched_losses():
-    """Every loss that has a search space, and HPL over every base."""
-    found = [{"name": name} for name in LOSSES]
-    return [loss for loss in found + HIERARCHIES if _has_space(loss)]
-
-
-def _has_space(loss):
-    try:
-        return bool(search_space(Experiment(loss=LossSettings(**loss)), 20))
-    except ArgumentError:
-        return False
-
-
-def test_a_loss_without_a_search_space_is_refused():
-    with pytest.raises(ArgumentError, match="the loss 'horde' has no search space"):
-        search_space(Experiment(loss=LossSettings(name="horde")), 20)
-
-
-@pytest.mark.parametrize("loss", searched_losses(), ids=str)
-def test_a_loss_is_built_at_both_ends_of_each_of_its_ranges_or_says_what_it_cannot_be(loss):
-    """The end of a range may be a value that a loss refuses; then with an error that a search records."""
-    experiment = Experiment(loss=LossSettings(**loss))
-    space = search_space(experiment, 20)
-    middle = {one.setting: one.value((one.range.low + one.range.high) / 2) for one in space}
-    for one in space:
-        for end in (one.range.low, one.range.high):
-            found = with_values(experiment, middle | {one.setting: one.value(end)})
-            build_toy_loss(found)
-
-
-def build_toy_loss(experiment):
-    arguments = experiment.loss.arguments
-    if arguments.get("parents") == "given":
-        arguments["parents"] = [np.arange(20) // 5]
-    return LOSSES[experiment.loss.name](20, 4, **arguments)
-
-
-def test_a_hierarchy_is_searched_on_every_level():
-    loss = LossSettings(name="hierarchical", base={"name": "proxy_anchor"}, coarse=[4], update_every=5)
-    experiment = Experiment(loss=loss)
-    places = [one.setting for one in search_space(experiment, 98)]
-    levels = [f"loss.level_settings.{level}.{name}" for level in (0, 1) for name in ("scale", "margin")]
-    assert places == ["train.proxy_lr", "loss.coarse.0", "loss.update_every", *levels]
-    values = dict.fromkeys(levels, 0.5) | {"loss.coarse.0": 7, "train.proxy_lr": 0.1}
-    found = with_values(experiment, values)
-    assert found.loss.arguments["coarse"] == [7]
-    assert found.loss.arguments["level_settings"] == [{"scale": 0.5, "margin": 0.5}] * 2
-    assert found.train.proxy_lr == 0.1
-
-
-def test_a_scale_is_searched_as_the_inverse_of_a_temperature():
-    place = Searched("loss.temperature", SearchRange("temperature", 0.01, 100, inverse=True))
-    assert place.value(8.0) == 0.125
-
-
-# ---- the search ----
-
-PARABOLA = (
-    Searched("loss.scale", SearchRange("scale", 0.0, 10.0)),
-    Searched("loss.margin", SearchRange("margin", 0.0, 1.0)),
-)
-
-
-def parabola(values, folder):
-    return -((values["loss.scale"] - 3) ** 2) - (values["loss.margin"] - 0.5) ** 2
-
-
-def test_a_trial_that_a_loss_refuses_is_recorded_as_failed_and_never_repeated(tmp_path):
-    """Margins below 0.5 are refused; two calls run as many trials as one."""
-    tried = []
-
-    def refusing(values, folder):
-        tried.append(values)
-        if values["loss.margin"] < 0.5:
-            raise ArgumentError("margin is too small")
-        return parabola(values, folder)
-
-    found = search(tmp_path, PARABOLA, refusing, trials=8, sampler="tpe")
-    again = search(tmp_path, PARABOLA, refusing, trials=8, sampler="tpe")
-    assert again == found
-    assert len(tried) == 8
-    failed = [slot for slot in found["slots"] if slot["value"] is None]
-    assert failed
-    assert all(slot["error"] == "margin is too small" for slot in failed)
-    assert found["values"]["loss.margin"] >= 0.5
-
-
-def test_a_search_of_failures_only_says_the_last_one(tmp_path):
-    def broken(values, folder):
-        raise TrainingError("the loss is not finite")
-
-    with pytest.raises(TrainingError, match=r"all 2 trials in .* failed; the last: the loss is not finite"):
-        search(tmp_path, PARABOLA, broken, trials=2, sampler="tpe")
-
-
-def test_the_best_slot_wins_and_a_second_call_runs_nothing(tmp_path):
-    found = search(tmp_path, PARABOLA, parabola, trials=6, sampler="tpe")
-    assert found["value"] == max(slot["value"] for slot in found["slots"])
-    assert len(found["slots"]) == 6
-
-    def never(values, folder):
-        raise AssertionError("a finished slot was run again")
-
-    assert search(tmp_path, PARABOLA, never, trials=6, sampler="tpe") == found
-
-
-def test_a_killed_trial_is_run_again_with_the_same_settings_and_no_trial_is_lost(tmp_path):
-    tried = []
-
-    def killed_in_the_third(values, folder):
-        tried.append(values)
-        if len(tried) == 3:
-            raise KeyboardInterrupt
-        return parabola(values, folder)
-
-    with pytest.raises(KeyboardInterrupt):
-        search(tmp_path, PARABOLA, killed_in_the_third, trials=4, sampler="tpe")
-    found = search(tmp_path, PARABOLA, killed_in_the_third, trials=4, sampler="tpe")
-    assert len(found["slots"]) == 4
-    assert tried[3] == tried[2]
-    assert len(tried) == 5
-
-
-def test_slots_of_another_process_are_left_to_it(tmp_path):
-    tmp_path.joinpath("search").mkdir()
-    ran = []
-
-    def objective(values, folder):
-        ran.append(folder.name)
-        return parabola(values, folder)
-
-    with FileLock(tmp_path / "search" / "slot-001.lock"), pytest.raises(Busy, match="1 of 3 trials"):
-        search(tmp_path / "search", PARABOLA, objective, trials=3, sampler="tpe")
-    assert ran == ["slot-000", "slot-002"]
-    assert len(search(tmp_path / "search", PARABOLA, objective, trials=3, sampler="tpe")["slots"]) == 3
-
-
-def test_both_samplers_find_better_than_the_first_guess(tmp_path):
-    for sampler in ("tpe", "gp"):
-        found = search(tmp_path / sampler, PARABOLA, parabola, trials=12, sampler=sampler)
-        assert found["value"] > found["slots"][0]["value"]

@@ -9,11 +9,12 @@ from lookalike.config.schema import LossSettings, ModelSettings, ScheduleSetting
 from lookalike.errors import UnknownNameError
 from lookalike.models.backbones import describe
 from lookalike.studies import STUDIES, Study, find_study
+from lookalike.studies.changes import combined
 from lookalike.studies.protocols import PROTOCOLS
 from lookalike.studies.published import printed_tables
 from lookalike.studies.recipes import four_papers
 from lookalike.studies.show import differences
-from lookalike.studies.study import DATASETS, combined
+from lookalike.studies.study import DATASETS
 
 NEEDED = [
     *(f"proxynca_pp/table{n}" for n in range(1, 12)),

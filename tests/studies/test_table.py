@@ -5,6 +5,7 @@ import json
 import pytest
 
 from lookalike.studies import find_study
+from lookalike.studies.agreement import find_agreement
 from lookalike.studies.render import PUBLISHED_APART, as_tree, to_markdown, write_tables
 from lookalike.studies.results import AS_PUBLISHED, Result, append_result
 from lookalike.studies.table import build_tables, half_width
@@ -70,16 +71,16 @@ def test_selection_on_test_stands_in_the_title(tmp_path):
 def test_order_of_rows_by_hand(tmp_path):
     """Published full > -fast > -max > -scale; ours swaps the last two: 5 of 6."""
     values = {"full": [0.9], "-fast": [0.8], "-max": [0.3], "-scale": [0.4]}
-    found = a_run(tmp_path, values, comparable=False).agreement()
+    found = find_agreement(a_run(tmp_path, values, comparable=False))
     assert (found.metric, found.pairs, found.as_published) == ("recall_at_1", 6, 5)
     assert (found.confirmed, found.refuted) == (0, 0)  # a single seed has no interval
-    assert a_run(tmp_path / "equal", {"-norm": [0.9], "-cbs": [0.8]}).agreement() is None
+    assert find_agreement(a_run(tmp_path / "equal", {"-norm": [0.9], "-cbs": [0.8]})) is None
 
 
 def test_pairs_are_confirmed_and_refuted_by_intervals_of_the_difference_by_seed(tmp_path):
     """full is above -scale beyond chance as published; -max is above full against it; -fast is as full."""
     values = {"full": [0.60, 0.61], "-scale": [0.20, 0.21], "-max": [0.99, 0.98], "-fast": [0.60, 0.62]}
-    found = a_run(tmp_path, values).agreement()
+    found = find_agreement(a_run(tmp_path, values))
     assert (found.confirmed, found.refuted) == (3, 2)
     assert "3 pairs are confirmed and 2 refuted" in to_markdown(build_tables(ABLATION, tmp_path)[0])
 

@@ -1,19 +1,19 @@
 """The plan for a time budget, by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from lookalike.training.budget import (
-    HEADROOM,
+    Candidate,
     Costs,
     Counts,
     PerImage,
     Plan,
-    Rung,
+    candidates,
     estimate,
-    ladder,
     line_through,
     most_epochs,
-    plan_lines,
     plan_run,
 )
 
@@ -40,7 +40,7 @@ def test_measurements_that_fall_with_the_size_give_no_negative_cost():
 
 def test_phases_of_partial_training_by_hand():
     # at 100 px: first stages 0.01 s, others forward 0.01 s, a training step 0.012 s per image; two views
-    seconds = estimate(Rung("partial", 100, 6), COSTS, COUNTS)
+    seconds = estimate(Candidate("partial", 100, 6), COSTS, COUNTS)
     assert seconds == pytest.approx(
         {
             "caching": 1000 * (0.001 + 2 * 0.01),
@@ -54,78 +54,85 @@ def test_phases_of_partial_training_by_hand():
 
 
 def test_phases_of_mode_frozen_without_training():
-    seconds = estimate(Rung("frozen", 100, 0), COSTS, COUNTS, views=1)
+    seconds = estimate(Candidate("frozen", 100, 0), COSTS, COUNTS, views=1)
     assert set(seconds) == {"caching", "start", "test"}
     assert seconds["caching"] == pytest.approx(1000 * 0.021)
     assert seconds["start"] == pytest.approx(10)
 
 
 def test_finetuning_decodes_in_every_pass_and_caches_nothing():
-    seconds = estimate(Rung("finetune", 100, 2), COSTS, COUNTS, views=1)
+    seconds = estimate(Candidate("finetune", 100, 2), COSTS, COUNTS, views=1)
     assert "caching" not in seconds
     assert seconds["training"] == pytest.approx(2 * 800 * 0.013)
     assert seconds["validation"] == pytest.approx(2 * 200 * 0.011)
 
 
+def test_images_that_are_decoded_ahead_cost_the_longer_of_decoding_and_network():
+    ahead = replace(COSTS, decode=0.5, decodes_ahead=True)
+    seconds = estimate(Candidate("finetune", 100, 2), ahead, COUNTS, views=1)
+    assert seconds["training"] == pytest.approx(2 * 800 * 0.5)
+    quick = estimate(Candidate("finetune", 100, 2), replace(ahead, decode=0.001), COUNTS, views=1)
+    assert quick["training"] == pytest.approx(2 * 800 * 0.012)
+    assert quick["test"] == pytest.approx(500 * 0.03)
+
+
 @pytest.mark.parametrize("mode", ["frozen", "partial", "finetune"])
 @pytest.mark.parametrize(("backbone_size", "short_side"), [(224, 112), (224, 60), (224, 4000), (64, 20)])
-def test_every_rung_costs_more_than_the_one_before(mode, backbone_size, short_side):
-    rungs = ladder(mode, epochs=20, backbone_size=backbone_size, short_side=short_side)
+def test_every_candidate_costs_more_than_the_one_before(mode, backbone_size, short_side):
+    found = candidates(mode, epochs=20, backbone_size=backbone_size, short_side=short_side)
     costs = [
-        (rung.epochs > 0, sum(estimate(rung, COSTS, COUNTS).values()))
-        for rung in rungs
-        if rung.mode == rungs[-1].mode
+        (option.epochs > 0, sum(estimate(option, COSTS, COUNTS).values()))
+        for option in found
+        if option.mode == found[-1].mode
     ]
     assert costs == sorted(costs)
-    assert len(rungs) == len(set(rungs))
-    assert max(rung.image_size for rung in rungs) <= min(backbone_size, max(32, 2 * short_side + 16))
+    assert len(found) == len(set(found))
+    assert max(option.image_size for option in found) <= min(backbone_size, max(32, 2 * short_side + 16))
 
 
 def test_sizes_go_from_four_sevenths_of_the_backbones_own_to_all_of_it():
-    rungs = ladder("partial", epochs=4, backbone_size=224, short_side=112)
-    assert [rung.image_size for rung in rungs if rung.mode == "frozen"] == [128, 160, 192, 224]
-    assert rungs[-1] == Rung("partial", 224, 4)
+    found = candidates("partial", epochs=4, backbone_size=224, short_side=112)
+    assert [option.image_size for option in found if option.mode == "frozen"] == [
+        128,
+        144,
+        160,
+        176,
+        192,
+        208,
+        224,
+    ]
+    assert found[-1] == Candidate("partial", 224, 4)
     assert most_epochs("partial", 4) == 16
 
 
-RUNGS = [Rung("frozen", 100, 0), Rung("partial", 100, 4), Rung("partial", 200, 6)]
+CANDIDATES = [Candidate("frozen", 100, 0), Candidate("partial", 100, 4), Candidate("partial", 200, 6)]
 
 
 @pytest.mark.parametrize(("minutes", "chosen"), [(0.1, 0), (1.5, 0), (3, 1), (13, 2), (1e9, 2)])
-def test_the_last_rung_that_fits_is_chosen_and_else_the_quickest(minutes, chosen):
-    assert plan_run(RUNGS, COSTS, COUNTS, minutes=minutes).rung == RUNGS[chosen]
+def test_the_last_candidate_that_fits_is_chosen_and_else_the_quickest(minutes, chosen):
+    assert plan_run(CANDIDATES, COSTS, COUNTS, minutes=minutes).settings == CANDIDATES[chosen]
 
 
-def test_minutes_that_the_next_rung_would_exceed_go_into_more_epochs():
+def test_minutes_that_the_next_candidate_would_exceed_go_into_more_epochs():
     minutes = {
-        epochs: Plan(rung, estimate(rung, COSTS, COUNTS)).minutes
+        epochs: Plan(option, estimate(option, COSTS, COUNTS)).minutes
         for epochs in range(4, 9)
-        for rung in [Rung("partial", 100, epochs)]
+        for option in [Candidate("partial", 100, epochs)]
     }
     for epochs, needed in minutes.items():
-        plan = plan_run(RUNGS, COSTS, COUNTS, minutes=needed / HEADROOM + 1e-9, most=7)
-        assert plan.rung == Rung("partial", 100, min(epochs, 7))
-    assert plan_run(RUNGS, COSTS, COUNTS, minutes=minutes[8] / HEADROOM).rung.epochs == 4
+        plan = plan_run(CANDIDATES, COSTS, COUNTS, minutes=needed + 1e-9, most=7)
+        assert plan.settings == Candidate("partial", 100, min(epochs, 7))
+    assert plan_run(CANDIDATES, COSTS, COUNTS, minutes=minutes[8]).settings.epochs == 4
 
 
 def test_nothing_trained_gets_no_epochs():
-    assert plan_run(RUNGS[:1], COSTS, COUNTS, minutes=1e9, most=7).rung == RUNGS[0]
+    assert plan_run(CANDIDATES[:1], COSTS, COUNTS, minutes=1e9, most=7).settings == CANDIDATES[0]
 
 
 @pytest.mark.parametrize("factor", [1.5, 2, 4])
-def test_more_time_never_gives_an_earlier_rung(factor):
+def test_more_time_never_gives_an_earlier_candidate(factor):
     for tenths in range(1, 100):
-        less, more = (plan_run(RUNGS, COSTS, COUNTS, minutes=tenths / 10 * by).rung for by in (1, factor))
-        assert RUNGS.index(more) >= RUNGS.index(less)
-
-
-def test_the_plan_says_what_it_takes_and_what_twice_the_time_would_change():
-    plan = Plan(Rung("partial", 192, 6), {"caching": 90.0, "training": 240.0})
-    doubled = Plan(Rung("partial", 224, 10), {"training": 660.0})
-    assert plan_lines(plan, doubled, minutes=6) == (
-        "plan for 6 minutes: mode partial at 192 px, 6 epochs; about 5.5 minutes (caching 1.5, "
-        "training 4.0)\n"
-        "twice the time: mode partial at 224 px, 10 epochs; about 11.0 minutes"
-    )
-    assert plan_lines(plan, plan, minutes=6).endswith("twice the time would change nothing")
-    assert "even the quickest settings take about 5.5 minutes" in plan_lines(plan, plan, minutes=2)
+        less, more = (
+            plan_run(CANDIDATES, COSTS, COUNTS, minutes=tenths / 10 * by).settings for by in (1, factor)
+        )
+        assert CANDIDATES.index(more) >= CANDIDATES.index(less)

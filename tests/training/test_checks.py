@@ -1,17 +1,21 @@
 """Batches and validation classes that cannot work are refused, or named, before anything is written."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.samplers import BalancedBatches, RandomBatches
 from lookalike.errors import ArgumentError, DataError
 from lookalike.losses import LOSSES
 from lookalike.losses.build import build
-from lookalike.training.checks import check_mode, check_pairs, check_validation
+from lookalike.losses.chunked import ChunkedProxyLoss
+from lookalike.training.checks import check_mode, check_pairs, check_run, check_validation
+from lookalike.utils.distributed import Processes
 
 WITHOUT_PROXIES = [
     name for name, kind in LOSSES.items() if build(kind, 5, 4, kind.toy_arguments).proxy_loss is None
@@ -53,6 +57,54 @@ def test_a_loss_of_feature_maps_is_refused_where_there_are_none(name):
             check_mode(name, "frozen")
     else:
         check_mode(name, "frozen")
+
+
+def is_sharded(name):
+    """Whether `train.shard_proxies` takes the loss."""
+    return issubclass(LOSSES[name], ChunkedProxyLoss)
+
+
+def context_of(table, *settings):
+    """What `check_run` reads of a run that trains and validates on `table`."""
+    experiment = Experiment().override(["train.mode=partial", "batch.size=8", *settings])
+    split = SimpleNamespace(train=table, validation=table, test=table)
+    return SimpleNamespace(
+        experiment=experiment, split=split, mode=experiment.train.mode, processes=Processes()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "sharded"),
+    [*((name, False) for name in LOSSES), *((name, True) for name in LOSSES if is_sharded(name))],
+)
+def test_every_loss_passes_the_checks_in_the_dimensions_that_it_will_have(name, sharded, squares):
+    toys = [f"loss.{key}={json.dumps(value)}" for key, value in LOSSES[name].toy_arguments.items()]
+    context = context_of(
+        squares, f"loss.name={name}", *toys, "batch.sampler=balanced", f"train.shard_proxies={sharded}"
+    )
+    assert check_run(context, SimpleNamespace(embedding_dim=20, channels=8)) == []
+
+
+@pytest.mark.parametrize(("dim", "refused"), [(40, False), (39, True)])
+def test_forty_learners_need_forty_dimensions(dim, refused, squares):
+    context = context_of(
+        squares,
+        "loss.name=divide_and_conquer",
+        "loss.learners=40",
+        "batch.sampler=balanced",
+        "batch.classes=4",
+    )
+    embedder = SimpleNamespace(embedding_dim=dim, channels=8)
+    if refused:
+        with pytest.raises(ArgumentError, match="learners is 40"):
+            check_run(context, embedder)
+    else:
+        assert check_run(context, embedder) == []
+
+
+def test_the_checks_allocate_no_proxies(squares):
+    context = context_of(squares)
+    assert check_run(context, SimpleNamespace(embedding_dim=1 << 40, channels=8)) == []
 
 
 def held(roles, labels=(0, 0, 1, 1)):

@@ -81,6 +81,21 @@ def files(folder):
     return {file: file.stat().st_mtime_ns for file in folder.rglob("*.npy")}
 
 
+@pytest.mark.parametrize(("local_rank", "filled"), [("0", True), ("1", False)])
+def test_one_process_of_another_machine_fills_its_cache(local_rank, filled, squares, own_cache, monkeypatch):
+    """The machine is not that of the main process, and does not share its folder."""
+    monkeypatch.setenv("LOCAL_RANK", local_rank)
+    part = Pixels()
+    views = cache(squares, part)
+    views.context.is_main_process = False
+    if filled:
+        views.ensure([0])
+    else:
+        with pytest.raises(FileError):
+            views.ensure([0])
+    assert bool(files(own_cache)) == filled
+
+
 def test_views_are_the_image_its_flip_and_crops(squares, own_cache):
     plain, flipped, crop, other = (view_of(squares, number) for number in range(4))
     dataset = ImageDataset(squares, EvalTransform(PREPROCESSING))

@@ -10,6 +10,7 @@ from lookalike.config.experiment import Experiment, load_experiment
 from lookalike.embedding import embed
 from lookalike.errors import ArgumentError, FileError, TrainingError
 from lookalike.models.checkpoint import load_model
+from lookalike.training.context import RunOptions
 from lookalike.training.fit import fit
 from lookalike.training.run_dir import RunDir
 from lookalike.training.tensor_tree import load_tree
@@ -41,7 +42,7 @@ def test_an_interrupted_run_continues_to_the_same_numbers(mode, squares, tmp_pat
     settings = toy(mode, "train.refit=true", "batch.sampler=balanced", "batch.classes=4", "batch.per_class=2")
     whole = fit(squares, tmp_path / "whole", settings)
     with pytest.raises(KeyboardInterrupt):
-        fit(squares, tmp_path / "halted", settings, progress=StopAfter(1))
+        fit(squares, tmp_path / "halted", settings, options=RunOptions(progress=StopAfter(1)))
     assert load_model(tmp_path / "halted")  # usable as it is
     resumed = fit(squares, tmp_path / "halted", resume=True)
     for part in ("start", "validation", "test", "selected"):
@@ -63,7 +64,7 @@ def test_sampled_classes_with_sparse_gradients_train_and_continue(proxy_optimize
     )
     whole = fit(squares, tmp_path / "whole", settings)
     with pytest.raises(KeyboardInterrupt):
-        fit(squares, tmp_path / "halted", settings, progress=StopAfter(1))
+        fit(squares, tmp_path / "halted", settings, options=RunOptions(progress=StopAfter(1)))
     np.testing.assert_array_equal(fit(squares, tmp_path / "halted", resume=True).final, whole.final)
 
 
@@ -204,7 +205,7 @@ def test_poolings_of_one_network_share_a_pass_over_the_images(squares, tmp_path,
     for pooling in ("average", "concat", "k_max"):
         progress = Told()
         settings = toy("frozen", f"model.pooling={pooling}", "model.views=1")
-        fit(squares, tmp_path / pooling, settings, progress=progress)
+        fit(squares, tmp_path / pooling, settings, options=RunOptions(progress=progress))
         said.append([phase for phase in progress.phases if phase.startswith("embedding images")])
     assert [len(phases) for phases in said] == [2, 0, 2]  # the images that fit, and the test images
 
@@ -235,7 +236,7 @@ class Told(Progress):
 def test_it_is_said_who_decodes(mode, workers, who, squares, tmp_path):
     progress = Told()
     settings = toy(mode, f"data.workers={workers}", "train.epochs=0")
-    fit(squares, tmp_path / "run", settings, progress=progress)
+    fit(squares, tmp_path / "run", settings, options=RunOptions(progress=progress))
     assert progress.said[0].endswith(f"; images decoded by {who}")
 
 
@@ -275,3 +276,11 @@ def test_every_optimizer_moves_proxies_and_head(optimizer, squares, tmp_path):
     start = load_tree(tmp_path / "run" / "training_state" / "select")
     assert start["history"][1]["loss"] > 0
     assert start["optimizers"][0]["param_groups"][-1]["name"] == "proxies"
+
+
+@pytest.mark.parametrize(
+    "given", [{"overwrite": True}, {"experiment": Experiment()}, {"start_from": "elsewhere"}], ids=str
+)
+def test_a_resumed_run_takes_no_settings(given, squares, tmp_path):
+    with pytest.raises(ArgumentError, match="resume continues a run with its own settings"):
+        fit(squares, tmp_path / "run", resume=True, **given)

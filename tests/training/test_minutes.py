@@ -5,33 +5,42 @@ import torch
 
 from lookalike.config.experiment import Experiment
 from lookalike.errors import ArgumentError
-from lookalike.training.budget import Costs, PerImage, Rung
-from lookalike.training.costs import measure_costs
+from lookalike.training.budget import Candidate, Costs, PerImage, Plan
+from lookalike.training.context import RunOptions
+from lookalike.training.costs import decoders, measure_costs
 from lookalike.training.fit import fit
-from lookalike.training.minutes import allowed
+from lookalike.training.minutes import allowed, plan_lines
 from lookalike.training.run_dir import RunDir
 from lookalike.utils.progress import Progress
 from toys import TOY_SETTINGS
 
 MODES = ("frozen", "partial", "finetune")
-LADDER = [Rung("frozen", 128, 0), Rung("frozen", 224, 0), Rung("partial", 128, 4), Rung("partial", 224, 6)]
+CANDIDATES = [
+    Candidate("frozen", 128, 0),
+    Candidate("frozen", 224, 0),
+    Candidate("partial", 128, 4),
+    Candidate("partial", 224, 6),
+]
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.mark.parametrize(
     ("settings", "left"),
     [
-        ([], LADDER),
-        (["train.mode=partial"], LADDER[2:]),
-        (["data.image_size=96"], [Rung("frozen", 96, 0), Rung("partial", 96, 4), Rung("partial", 96, 6)]),
-        (["train.epochs=3"], [Rung("partial", 128, 3), Rung("partial", 224, 3)]),
-        (["train.epochs=0"], LADDER[:2]),
-        (["train.mode=frozen", "train.epochs=9"], [Rung("frozen", 128, 9), Rung("frozen", 224, 9)]),
-        (["train.epochs=3", "data.image_size=96"], [Rung("partial", 96, 3)]),
+        ([], CANDIDATES),
+        (["train.mode=partial"], CANDIDATES[2:]),
+        (
+            ["data.image_size=96"],
+            [Candidate("frozen", 96, 0), Candidate("partial", 96, 4), Candidate("partial", 96, 6)],
+        ),
+        (["train.epochs=3"], [Candidate("partial", 128, 3), Candidate("partial", 224, 3)]),
+        (["train.epochs=0"], CANDIDATES[:2]),
+        (["train.mode=frozen", "train.epochs=9"], [Candidate("frozen", 128, 9), Candidate("frozen", 224, 9)]),
+        (["train.epochs=3", "data.image_size=96"], [Candidate("partial", 96, 3)]),
     ],
 )
 def test_what_somebody_chose_is_not_planned(settings, left):
-    assert allowed(LADDER, Experiment().override(settings)) == left
+    assert allowed(CANDIDATES, Experiment().override(settings)) == left
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -43,6 +52,19 @@ def test_costs_are_measured_for_every_mode(mode, squares):
     assert (costs.frozen(64) > 0) == (mode != "finetune")
     assert 0 < costs.forward(64) < costs.step(64)
     assert costs.closed_form > 0
+
+
+def test_each_size_is_measured_with_the_same_number_of_pixels(squares, monkeypatch):
+    pixels = {}
+
+    def recorded(_embedder, _mode, _stages, size, count, *_):
+        pixels[size] = count * size * size
+        return 1.0, 1.0, 1.0
+
+    monkeypatch.setattr("lookalike.training.costs._at_size", recorded)
+    settings = Experiment().override(TOY_SETTINGS)
+    measure_costs(settings, "partial", squares, (32, 64), torch.device("cpu"))
+    assert pixels[32] == pixels[64] > 0
 
 
 @pytest.mark.parametrize(("precision", "mixed"), [("32-true", False), ("bf16-mixed", True)])
@@ -59,6 +81,27 @@ def test_costs_are_those_of_the_precision_that_the_stages_train_in(precision, mi
     measure_costs(experiment, "frozen", squares, (32, 64), torch.device("cpu"))
     frozen, forward, step = seen[:3]
     assert (frozen, forward, step) == (False, mixed, mixed)
+
+
+@pytest.mark.parametrize(
+    ("device", "workers", "seconds", "found"),
+    [
+        ("cuda", None, 0.02, (3, True)),  # one process less than CPUs
+        ("cuda", 2, 0.02, (2, True)),
+        ("cuda", 9, 0.02, (4, True)),  # nine processes share four CPUs
+        ("cuda", 0, 0.02, (4, False)),  # threads take turns with the network
+        ("cpu", None, 0.02, (4, False)),
+        ("cpu", None, 0.0001, (1, False)),  # small images are decoded one by one
+        ("cpu", 2, 0.02, (2, False)),  # processes take CPUs away from the network
+    ],
+)
+def test_images_are_counted_as_decoded_by_as_many_as_will_decode_them(
+    device, workers, seconds, found, monkeypatch
+):
+    for module in ("data.dataloader", "training.costs"):
+        monkeypatch.setattr(f"lookalike.{module}.available_cpus", lambda: 4)
+    monkeypatch.setattr("lookalike.training.costs.thread_count", lambda: 4)
+    assert decoders(workers, torch.device(device), seconds) == found
 
 
 class Said(Progress):
@@ -79,7 +122,7 @@ def test_a_run_of_many_images_says_how_long_it_takes_and_its_numbers_stay(
     few = fit(squares, tmp_path / "few", settings)
     monkeypatch.setattr("lookalike.training.minutes.WORTH_ESTIMATING", 1)
     said = Said()
-    many = fit(squares, tmp_path / "many", settings, progress=said)
+    many = fit(squares, tmp_path / "many", settings, options=RunOptions(progress=said))
     assert any(
         text.startswith("about ") and text.endswith("--minutes N plans for another time")
         for text in said.texts
@@ -94,7 +137,7 @@ def test_a_planned_run_says_its_plan_and_leaves_settings_that_need_no_clock(squa
     )
     settings = Experiment().override([*TOY_SETTINGS, "train.epochs=1", "train.mode=partial"])
     said = Said()
-    fit(squares, tmp_path / "run", settings, minutes=1, progress=said)
+    fit(squares, tmp_path / "run", settings, minutes=1, options=RunOptions(progress=said))
     assert said.texts[0].startswith("plan for 1 minutes: mode partial at ")
     planned = RunDir(tmp_path / "run").experiment()
     assert (planned.train.mode, planned.train.epochs) == ("partial", 1)
@@ -109,4 +152,16 @@ def test_minutes_plan_a_new_run_in_one_process(squares, tmp_path):
     with pytest.raises(ArgumentError, match="minutes"):
         fit(squares, tmp_path / "run", minutes=0)
     with pytest.raises(ArgumentError, match="one process"):
-        fit(squares, tmp_path / "run", minutes=5, devices=2)
+        fit(squares, tmp_path / "run", minutes=5, options=RunOptions(devices=2))
+
+
+def test_the_plan_says_what_it_takes_and_what_twice_the_time_would_change():
+    plan = Plan(Candidate("partial", 192, 6), {"caching": 90.0, "training": 240.0})
+    doubled = Plan(Candidate("partial", 224, 10), {"training": 660.0})
+    assert plan_lines(plan, doubled, minutes=6) == (
+        "plan for 6 minutes: mode partial at 192 px, 6 epochs; about 5.5 minutes (caching 1.5, "
+        "training 4.0)\n"
+        "twice the time: mode partial at 224 px, 10 epochs; about 11.0 minutes"
+    )
+    assert plan_lines(plan, plan, minutes=6).endswith("twice the time would change nothing")
+    assert "even the quickest settings take about 5.5 minutes" in plan_lines(plan, plan, minutes=2)

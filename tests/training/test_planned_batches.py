@@ -5,6 +5,7 @@ import pytest
 
 from lookalike.config.experiment import Experiment
 from lookalike.errors import ArgumentError
+from lookalike.training.context import RunOptions
 from lookalike.training.fit import fit
 from lookalike.training.tensor_tree import load_tree
 from lookalike.utils.progress import Progress
@@ -45,7 +46,7 @@ def test_a_run_that_is_interrupted_between_two_looks_goes_on_to_the_same_numbers
     settings = toy(case, f"train.mode={mode}")
     whole = fit(squares, tmp_path / "whole", settings)
     with pytest.raises(KeyboardInterrupt):
-        fit(squares, tmp_path / "halted", settings, progress=StopAfter(1))
+        fit(squares, tmp_path / "halted", settings, options=RunOptions(progress=StopAfter(1)))
     resumed = fit(squares, tmp_path / "halted", resume=True)
     np.testing.assert_array_equal(resumed.final, whole.final)
     one, other = (load_tree(tmp_path / name / "training_state" / "select") for name in ("whole", "halted"))

@@ -11,6 +11,7 @@ from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
 from lookalike.errors import ArgumentError, DataError
 from lookalike.losses.functional import unit_rows
+from lookalike.training.context import RunOptions
 from lookalike.training.evaluate_run import evaluate_run
 from lookalike.training.fit import fit
 from lookalike.training.run_dir import RunDir
@@ -57,7 +58,7 @@ def test_proxies_of_known_classes_are_kept_by_name(mode, refit, finish, squares,
         tmp_path / "second",
         toy(f"train.mode={mode}", "train.epochs=0", "model.finish=none"),
         start_from=tmp_path / "first",
-        progress=said,
+        options=RunOptions(progress=said),
     )
     before, after = proxies_of(tmp_path / "first"), proxies_of(tmp_path / "second")
     known = before.keys() & after.keys()
@@ -82,7 +83,13 @@ def test_losses_whose_proxies_do_not_fit_start_at_their_own(loss, kept, squares,
     fit(squares.of_classes(range(12)), tmp_path / "first", toy("model.finish=none"))
     said, settings = Said(), ["train.epochs=0", f"loss.name={loss}", "batch.sampler=balanced"]
     settings += ["batch.classes=4", "batch.per_class=2"]
-    fit(squares, tmp_path / "second", toy(*settings), start_from=tmp_path / "first", progress=said)
+    fit(
+        squares,
+        tmp_path / "second",
+        toy(*settings),
+        start_from=tmp_path / "first",
+        options=RunOptions(progress=said),
+    )
     assert ("classes are those of" in said.text) == kept
 
 
@@ -139,7 +146,11 @@ def test_named_test_classes_that_were_trained_on_are_refused_before_anything_is_
 def test_or_they_are_marked_in_the_result_with_scores_without_them(squares, tmp_path):
     fit(named_test(squares, range(8, 16)), tmp_path / "first", toy())
     other, said = named_test(squares, (6, 7, 8, 9)), Said()
-    arguments = {"start_from": tmp_path / "first", "test_on_trained": True, "progress": said}
+    arguments = {
+        "start_from": tmp_path / "first",
+        "test_on_trained": True,
+        "options": RunOptions(progress=said),
+    }
     result = fit(other, tmp_path / "second", toy(), **arguments).result
     marked = result["test_trained_on"]
     assert list(marked["classes"]) == ["color 06", "color 07"]
@@ -177,7 +188,7 @@ def test_validation_classes_that_were_trained_on_are_spoken_of(squares, tmp_path
     fit(named_test(squares, range(8, 16)), tmp_path / "first", toy("train.refit=true"))
     said = Said()
     second = named_test(squares, range(8, 16))
-    fit(second, tmp_path / "second", toy(), start_from=tmp_path / "first", progress=said)
+    fit(second, tmp_path / "second", toy(), start_from=tmp_path / "first", options=RunOptions(progress=said))
     assert "trained on 2 of the 2 validation classes" in said.text
 
 

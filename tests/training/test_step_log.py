@@ -12,6 +12,7 @@ import torch
 
 from lookalike.config.experiment import Experiment
 from lookalike.errors import MissingExtraError, UnknownNameError
+from lookalike.training.context import RunOptions
 from lookalike.training.fit import fit
 from lookalike.training.loggers import LOGGERS, LogTarget
 from lookalike.training.step_log import gradient_norm, open_step_log
@@ -39,7 +40,7 @@ def without_measured(rows):
 def whole(squares, tmp_path_factory):
     """A run directory with its steps as CSV."""
     run = tmp_path_factory.mktemp("logged") / "run"
-    fit(squares, run, toy(), log_to=["csv"])
+    fit(squares, run, toy(), options=RunOptions(log_to=["csv"]))
     return run
 
 
@@ -68,8 +69,8 @@ class Stop(Progress):
 def test_steps_of_several_batches_are_numbered_on_after_an_interruption(squares, tmp_path):
     settings, run = toy("train.accumulate=2", "batch.size=8"), tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        fit(squares, run, settings, log_to=["csv"], progress=Stop())
-    fit(squares, run, resume=True, log_to=["csv"])
+        fit(squares, run, settings, options=RunOptions(log_to=["csv"], progress=Stop()))
+    fit(squares, run, resume=True, options=RunOptions(log_to=["csv"]))
     numbers = [int(row["step"]) for row in read_rows(run / "logs" / "select" / "steps.csv")]
     assert numbers == list(range(1, len(numbers) + 1))
 
@@ -77,10 +78,10 @@ def test_steps_of_several_batches_are_numbered_on_after_an_interruption(squares,
 def test_an_interrupted_run_has_the_steps_of_a_whole_one(whole, squares, tmp_path):
     steps, settings = "logs/select/steps.csv", toy()
     with pytest.raises(KeyboardInterrupt):
-        fit(squares, tmp_path / "halted", settings, log_to=["csv"], progress=Stop())
+        fit(squares, tmp_path / "halted", settings, options=RunOptions(log_to=["csv"], progress=Stop()))
     with (tmp_path / "halted" / steps).open("a") as file:
         file.write("9999,1,1,1,1,1,1\n12")  # an epoch that was begun, and a row that was not finished
-    fit(squares, tmp_path / "halted", resume=True, log_to=["csv"])
+    fit(squares, tmp_path / "halted", resume=True, options=RunOptions(log_to=["csv"]))
     assert without_measured(read_rows(tmp_path / "halted" / steps)) == without_measured(
         read_rows(whole / steps)
     )
@@ -136,10 +137,10 @@ def test_wandb_writes_an_offline_run(tmp_path, monkeypatch):
 def test_a_missing_package_stops_before_anything_is_made(name, squares, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtraError, match=rf"pip install 'lookalike\[{name}\]'"):
-        fit(squares, tmp_path / "run", toy(), log_to=[name])
+        fit(squares, tmp_path / "run", toy(), options=RunOptions(log_to=[name]))
     assert not (tmp_path / "run").exists()
 
 
 def test_an_unknown_logger_is_named(squares, tmp_path):
     with pytest.raises(UnknownNameError, match="unknown logger 'tensorbord'; did you mean 'tensorboard'"):
-        fit(squares, tmp_path / "run", toy(), log_to=["tensorbord"])
+        fit(squares, tmp_path / "run", toy(), options=RunOptions(log_to=["tensorbord"]))

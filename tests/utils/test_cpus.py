@@ -57,3 +57,12 @@ def test_processes_are_refused_where_shared_memory_is_full(tmp_path, monkeypatch
         FileError, match=r"too little shared memory .* set data\.workers=0, or .* --shm-size=1g"
     ):
         cpus.check_shared_memory(tmp_path)
+
+
+@pytest.mark.parametrize(("before", "after"), [("0", 800), ("-50", 800), ("950", 950)])
+def test_where_memory_runs_out_a_decoding_process_ends_first(before, after, tmp_path, monkeypatch):
+    monkeypatch.setattr(cpus, "OOM_SCORE", tmp_path / "oom_score_adj")
+    cpus.end_this_process_first()  # without the file, nothing
+    (tmp_path / "oom_score_adj").write_text(before)
+    cpus.end_this_process_first()
+    assert int((tmp_path / "oom_score_adj").read_text()) == after

@@ -6,16 +6,20 @@ from typing import Annotated
 import typer
 
 from lookalike.cli.common import (
-    DataArgument,
     Device,
+    IgnoreLabel,
     Json,
+    Layout,
     OnBadFile,
     Quiet,
     RunArgument,
+    Verify,
     make_progress,
     print_json,
+    reading_options,
 )
 
+Data = Annotated[str | None, typer.Argument(help="Images to choose it on; default: the run's own.")]
 Precision = Annotated[float | None, typer.Option(help="Wanted share of right ones among matching pairs.")]
 FalseMatchRate = Annotated[
     float | None, typer.Option(help="Wanted share of different-class pairs that match.")
@@ -30,12 +34,15 @@ Part = Annotated[str, typer.Option(help="Of the run's own data: auto, validation
 
 def calibrate(
     run: RunArgument,
-    data: DataArgument,
+    data: Data = None,
     precision: Precision = None,
     false_match_rate: FalseMatchRate = None,
     recall: Recall = None,
     index: Indexes = None,
     part: Part = "auto",
+    layout: Layout = None,
+    verify: Verify = None,
+    ignore_label: IgnoreLabel = None,
     on_bad_file: OnBadFile = "skip",
     device: Device = "auto",
     json: Json = False,
@@ -47,7 +54,6 @@ def calibrate(
     serve then mark what lies below as unknown.
     """
     progress = make_progress(quiet)
-    from lookalike.data.screen import drop_unreadable
     from lookalike.errors import ArgumentError
     from lookalike.reporting.similarities import show_threshold
     from lookalike.search.calibrate import calibrate as choose
@@ -72,8 +78,14 @@ def calibrate(
         )
     target, wanted = next(iter(given.items()), ("precision", 0.95))
     check_target(target, wanted)
-    table, where = held_out_images(RunDir(run), data, part=part)
-    table, _ = drop_unreadable(table, on_bad_file=on_bad_file, progress=progress)
+    table, where = held_out_images(
+        RunDir(run),
+        data,
+        part=part,
+        reading_options=reading_options(layout, verify, ignore_label),
+        on_bad_file=on_bad_file,
+        progress=progress,
+    )
     done = choose(
         run, table, target=target, wanted=wanted, indexes=index or (), device=device, progress=progress
     )

@@ -1,7 +1,7 @@
 """Options and output that several commands share."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,8 +42,11 @@ Layout = Annotated[
     ),
 ]
 Verify = Annotated[
-    bool,
-    typer.Option("--verify/--no-verify", help="Check published counts and that all listed files are there."),
+    bool | None,
+    typer.Option(
+        "--verify/--no-verify",
+        help="Whether published counts are checked and all listed files must be there; default: yes.",
+    ),
 ]
 IgnoreLabel = Annotated[
     list[str] | None,
@@ -55,6 +58,14 @@ OnBadFile = Annotated[
         "--on-bad-file", help="skip: leave out images that cannot be decoded and name them; fail: stop."
     ),
 ]
+
+
+def reading_options(
+    layout: str | None, verify: bool | None, ignore_label: Sequence[str] | None
+) -> dict[str, Any]:
+    """The arguments of `read` that were given as options; all others stay as they are by default or in the run."""
+    options = {"layout": layout, "verify": verify, "ignore_labels": tuple(ignore_label or ()) or None}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def make_progress(quiet: bool = False) -> Progress:

@@ -17,6 +17,7 @@ from lookalike.cli.common import (
     print_json,
     print_notes,
     print_rows,
+    reading_options,
 )
 from lookalike.utils.console import one_line
 from lookalike.utils.progress import Progress
@@ -46,18 +47,23 @@ def add(
     checksum: Annotated[
         str | None, typer.Option(help="md5:... or sha256:... of the file at an address.")
     ] = None,
+    layout: Layout = None,
+    verify: Verify = None,
+    ignore_label: IgnoreLabel = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Unpack a data set into the cache, check its published counts, and give it a name.
 
-    A published data set's own name (see `lookalike list datasets`) insists on that layout.
+    The name stands for the data read with these options. A published data set's own name (see `lookalike list
+    datasets`) insists on that layout.
     """
     from dataclasses import asdict
 
     from lookalike.data.add import add_dataset
 
-    entry = add_dataset(name, sources or [], checksum=checksum, progress=make_progress(quiet))
+    options = reading_options(layout, verify, ignore_label)
+    entry = add_dataset(name, sources or [], checksum=checksum, progress=make_progress(quiet), **options)
     if json:
         print_json({"name": name, **asdict(entry)})
     else:
@@ -89,7 +95,7 @@ def check(
         typer.Option("--join-labels", help="Join class names that differ only in case, spaces or zeros."),
     ] = False,
     layout: Layout = None,
-    verify: Verify = True,
+    verify: Verify = None,
     ignore_label: IgnoreLabel = None,
     device: Device = "auto",
     json: Json = False,
@@ -110,10 +116,9 @@ def check(
         check_suffix(write)
         if write.exists() and write.resolve() == Path(data).resolve():
             raise ArgumentError(f"--write {write} would replace the table that is checked; name another file")
-    options: dict[str, Any] = {"layout": layout, "verify": verify, "ignore_labels": ignore_label or ()}
-    table = read(data, labeled=False, **options)
+    table = read(data, labeled=False, **reading_options(layout, verify, ignore_label))
     table = join(table) if join_labels else table
-    other = None if against is None else read(against, labeled=False, verify=verify)
+    other = None if against is None else read(against, labeled=False, **reading_options(None, verify, None))
     report = check_data(table, against=other, progress=progress)
     if model is not None:
         report = _with_model(report, table, model, device, progress)
@@ -195,7 +200,7 @@ def split(
         ),
     ] = None,
     layout: Layout = None,
-    verify: Verify = True,
+    verify: Verify = None,
     ignore_label: IgnoreLabel = None,
     json: Json = False,
 ) -> None:
@@ -217,7 +222,7 @@ def split(
     experiment = Experiment().override(
         f"{name}={value}" for name, value in given.items() if value is not None
     )
-    table = read(data, layout=layout, verify=verify, ignore_labels=ignore_label or ())
+    table = read(data, **reading_options(layout, verify, ignore_label))
     print_notes(table.notes)
     split = experiment.split(table)
     tables = {"train": split.train, "validation": split.validation, "test": split.test}

@@ -15,6 +15,7 @@ from lookalike.cli.common import (
     RunArgument,
     Verify,
     make_progress,
+    reading_options,
 )
 
 Out = Annotated[
@@ -40,7 +41,7 @@ def embed(
     projector: Projector = None,
     views: Views = None,
     layout: Layout = None,
-    verify: Verify = True,
+    verify: Verify = None,
     ignore_label: IgnoreLabel = None,
     on_bad_file: OnBadFile = "skip",
     device: Device = "auto",
@@ -68,10 +69,8 @@ def embed(
     model.to(target)
     table = load_images(
         data,
-        layout=layout,
-        verify=verify,
         labeled=False,
-        ignore_labels=ignore_label or (),
+        **reading_options(layout, verify, ignore_label),
         on_bad_file=on_bad_file,
         progress=progress,
     )

@@ -17,6 +17,7 @@ from lookalike.cli.common import (
     metric_rows,
     print_json,
     print_rows,
+    reading_options,
 )
 
 Run = Annotated[Path | None, typer.Argument(help="A run directory; leave it out with --embeddings.")]
@@ -62,7 +63,7 @@ def evaluate(
     clustering: Clusters = False,
     open_set: OpenSet = False,
     layout: Layout = None,
-    verify: Verify = True,
+    verify: Verify = None,
     on_bad_file: OnBadFile = "skip",
     save: Save = None,
     device: Device = "auto",
@@ -75,7 +76,6 @@ def evaluate(
     options: dict[str, Any] = {
         "similarity": similarity,
         "no_match": no_match,
-        "ignore_labels": ignore_label or (),
         "clustering": clustering,
         "open_set": open_set,
     }
@@ -89,8 +89,17 @@ def evaluate(
         raise ArgumentError("name a run directory, or give --embeddings FILE (and --labels FILE)")
     if embeddings is not None:
         from lookalike.evaluation.files import evaluate_files
+        from lookalike.utils.device import pick_device
 
-        result = evaluate_files(embeddings, labels, gallery_embeddings, gallery_labels, **options)
+        result = evaluate_files(
+            embeddings,
+            labels,
+            gallery_embeddings,
+            gallery_labels,
+            ignore_labels=ignore_label or (),
+            device=pick_device(device),
+            **options,
+        )
     else:
         from lookalike.training.evaluate_run import evaluate_run
         from lookalike.training.run_dir import RunDir
@@ -99,8 +108,7 @@ def evaluate(
         result = evaluate_run(
             RunDir(run),
             data,
-            layout=layout,
-            verify=verify,
+            reading_options=reading_options(layout, verify, ignore_label),
             on_bad_file=on_bad_file,
             device=device,
             progress=make_progress(quiet),

@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import RunArgument, make_progress, warn_if_unfinished
+from lookalike.cli.common import (
+    IgnoreLabel,
+    Layout,
+    RunArgument,
+    Verify,
+    make_progress,
+    reading_options,
+    warn_if_unfinished,
+)
 
 Timm = Annotated[
     Path | None,
@@ -25,19 +33,21 @@ def export(
     onnx: Onnx = None,
     pt2: Pt2 = None,
     images: Images = None,
+    layout: Layout = None,
+    verify: Verify = None,
+    ignore_label: IgnoreLabel = None,
 ) -> None:
     """Write the run's model for other tools, and check the result on real images outside this package."""
-    from lookalike.data.read import read
     from lookalike.errors import ArgumentError
     from lookalike.export.checked import export_checked
     from lookalike.export.deployed import description
-    from lookalike.export.source import data_source
+    from lookalike.export.source import images_to_check
     from lookalike.models.checkpoint import load_model
 
     if timm is None and onnx is None and pt2 is None:
         raise ArgumentError("nothing to export; give --timm FOLDER, --onnx FILE or --pt2 FILE (or several)")
     model, _ = load_model(run)
-    table = read(images or data_source(run), labeled=False)
+    table = images_to_check(run, images, **reading_options(layout, verify, ignore_label))
     warn_if_unfinished(run, make_progress(), "export it again")
     if timm is not None:
         alone = copy.deepcopy(model)

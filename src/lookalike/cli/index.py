@@ -9,12 +9,14 @@ from lookalike.cli.common import (
     DataArgument,
     Device,
     IgnoreLabel,
+    Layout,
     OnBadFile,
     Quiet,
     RunArgument,
     Runtime,
     encoder_device,
     make_progress,
+    reading_options,
     warn_if_unfinished,
 )
 
@@ -30,6 +32,14 @@ EngineName = Annotated[
 Uri = Annotated[
     str | None, typer.Option("--uri", help="Of the engine's server or file: postgresql://..., ./file.db")
 ]
+IndexVerify = Annotated[
+    bool | None,
+    typer.Option(
+        "--verify/--no-verify",
+        help="Whether published counts are checked and all listed files must be there; default: no, files that are "
+        "gone are counted.",
+    ),
+]
 Prune = Annotated[bool, typer.Option("--prune", help="Also forget files that are gone or no longer listed.")]
 
 
@@ -40,6 +50,8 @@ def index(
     engine: EngineName = None,
     uri: Uri = None,
     prune: Prune = False,
+    layout: Layout = None,
+    verify: IndexVerify = None,
     ignore_label: IgnoreLabel = None,
     on_bad_file: OnBadFile = "skip",
     device: Device = "auto",
@@ -70,9 +82,9 @@ def index(
             engine=engine,
             uri=uri,
             prune=prune,
-            ignore_labels=ignore_label or (),
             on_bad_file=on_bad_file,
             device=encoder_device(device, runtime),
             progress=progress,
+            **reading_options(layout, verify, ignore_label),
         )
     )

@@ -4,7 +4,15 @@ from typing import Annotated
 
 import typer
 
-from lookalike.cli.common import RunArgument, make_progress, warn_if_unfinished
+from lookalike.cli.common import (
+    IgnoreLabel,
+    Layout,
+    RunArgument,
+    Verify,
+    make_progress,
+    reading_options,
+    warn_if_unfinished,
+)
 
 Name = Annotated[str, typer.Argument(help="OWNER/NAME of the repository; made if it does not exist.")]
 Public = Annotated[
@@ -29,7 +37,14 @@ License = Annotated[
 
 
 def push(
-    run: RunArgument, name: Name, public: Public = False, images: Images = None, license: License = None
+    run: RunArgument,
+    name: Name,
+    public: Public = False,
+    images: Images = None,
+    layout: Layout = None,
+    verify: Verify = None,
+    ignore_label: IgnoreLabel = None,
+    license: License = None,
 ) -> None:
     """Upload the run's model as a timm model with a model card, after checking it on real images."""
     from lookalike.export.hub import push_to_hub
@@ -37,6 +52,12 @@ def push(
     progress = make_progress()
     warn_if_unfinished(run, progress, "push it again")
     address = push_to_hub(
-        run, name, images=images, license_name=license, private=not public, progress=progress
+        run,
+        name,
+        images=images,
+        options=reading_options(layout, verify, ignore_label),
+        license_name=license,
+        private=not public,
+        progress=progress,
     )
     print(address)

@@ -3,21 +3,26 @@
 import logging
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from lookalike.cli.common import (
     DataArgument,
     Device,
+    IgnoreLabel,
     Json,
+    Layout,
     OnBadFile,
     Quiet,
     Set,
+    Verify,
     make_progress,
     print_json,
     print_result,
+    reading_options,
 )
+from lookalike.utils.io import to_json
 from lookalike.utils.progress import Progress
 
 Out = Annotated[
@@ -76,6 +81,9 @@ def train(
     test_on_trained: TestOnTrained = False,
     resume: Resume = False,
     overwrite: Overwrite = False,
+    layout: Layout = None,
+    verify: Verify = None,
+    ignore_label: IgnoreLabel = None,
     on_bad_file: OnBadFile = "skip",
     device: Device = "auto",
     devices: Devices = 1,
@@ -100,11 +108,15 @@ def train(
 
     if test_on_trained and not start_from:
         raise ArgumentError("--test-on-trained goes with --from")
-    if resume and (settings or config or start_from or minutes):
+    options: dict[str, Any] = reading_options(layout, verify, ignore_label)
+    if on_bad_file != "skip":
+        options["on_bad_file"] = on_bad_file
+    if resume and (settings or config or start_from or minutes or overwrite or options):
         raise ArgumentError(
-            "--resume continues with the run's own settings; drop --set, --config, --from and --minutes"
+            "--resume continues with the run's own settings; drop --set, --config, --from, --minutes, --overwrite and "
+            "options of reading the data"
         )
-    chosen = [f"data.on_bad_file={on_bad_file}"] if on_bad_file != "skip" else []
+    chosen = [f"data.{name}={to_json(value)}" for name, value in options.items()]
     experiment = (load_experiment(config) if config else Experiment()).override([*chosen, *(settings or [])])
     out = out or default_run(data)
     if not resume:
@@ -112,6 +124,7 @@ def train(
     table = None if resume else read_and_report(data, **reading(experiment.data), progress=progress)
     # these bring torch, which takes seconds: only once what was read is said
     from lookalike.reporting.report import write_report
+    from lookalike.training.context import RunOptions
     from lookalike.training.fit import fit
     from lookalike.utils.distributed import Processes
 
@@ -119,16 +132,18 @@ def train(
     done = fit(
         data if table is None else table,
         out,
-        experiment,
+        None if resume else experiment,
         start_from=start_from,
         test_on_trained=test_on_trained,
         resume=resume,
         overwrite=overwrite,
-        device=device,
-        devices=devices,
         minutes=minutes,
-        log_to=[name.strip() for name in log_to.split(",") if name.strip()],
-        progress=progress,
+        options=RunOptions(
+            device=device,
+            devices=devices,
+            log_to=[name.strip() for name in log_to.split(",") if name.strip()],
+            progress=progress,
+        ),
     )
     if Processes.all().rank > 0:
         return  # only the main process reports

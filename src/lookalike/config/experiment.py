@@ -13,6 +13,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from lookalike.config.assignments import as_numbers, assign, hint, read_value
+from lookalike.config.combinations import check_combinations
 from lookalike.config.defaults import MODE_DEFAULTS, default_epochs, default_mode, embedding_dim, input_size
 from lookalike.config.schema import (
     BatchSettings,
@@ -144,37 +145,12 @@ class Experiment(Settings):
             UnknownNameError, ArgumentError: with the setting that helps.
         """
         experiment = self.model_copy(update={"loss": check_loss_settings(self.loss)})
-        experiment._check_combinations()
+        check_combinations(data=self.data, model=self.model, loss=experiment.loss, train=self.train)
         if accelerator == "cpu" and self.train.precision == "16-mixed":
             raise ArgumentError(
                 "train.precision=16-mixed needs a GPU; on a CPU use 32-true or bf16-mixed, or leave it out"
             )
         return experiment
-
-    def _check_combinations(self) -> None:
-        if self.model.views == 2 and not self.data.flip:
-            raise ArgumentError(
-                "model.views=2 averages an image with its horizontal flip, and data.flip=false says that these show "
-                "different things; leave one of the two out"
-            )
-        train, sparse = self.train, bool(self.loss.arguments.get("sparse_gradients"))
-        if sparse and train.proxy_optimizer == "same":
-            raise ArgumentError(
-                f"loss.sparse_gradients: train.optimizer={train.optimizer} takes dense gradients only; "
-                "set train.proxy_optimizer=row_sparse_adamw or row_sparse_adamw_small"
-            )
-        if sparse and train.clip_value is not None:
-            raise ArgumentError("train.clip_value cannot clip sparse gradients; leave one of the two out")
-        if train.shard_proxies and train.precision == "16-mixed":
-            raise ArgumentError(
-                "train.precision=16-mixed scales the loss by what overflows in a process, which with sharded proxies "
-                "differs between processes; use bf16-mixed or 32-true"
-            )
-        if train.clip_norm is not None and (train.shard_proxies or train.proxy_optimizer != "same"):
-            raise ArgumentError(
-                "train.clip_norm needs all gradients in one place, which row-sparse and sharded proxies do not "
-                "have; use train.clip_value"
-            )
 
     def save(self, file: Path) -> None:
         """Writes YAML."""

@@ -1,12 +1,13 @@
 """`lookalike data add`: fetch or unpack a data set, check it, and give it a name."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from lookalike.data.download import REMOTES, SCHEMES, Remote, fetch, is_address
 from lookalike.data.read import read
 from lookalike.data.readers import LAYOUTS
 from lookalike.data.readers.archives import is_archive, unpack
+from lookalike.data.readers.plain import ReadOptions
 from lookalike.data.registry import Registered, check_name, register
 from lookalike.errors import ArgumentError
 from lookalike.utils.cache_dir import cache_folder
@@ -18,26 +19,39 @@ def add_dataset(
     sources: Sequence[str | Path] = (),
     *,
     checksum: str | None = None,
+    layout: str | None = None,
+    verify: bool = True,
+    ignore_labels: Collection[str] = (),
     progress: Progress | None = None,
 ) -> Registered:
-    """Unpacks, reads with all checks, and registers; archives that belong together are laid over each other.
+    """Unpacks, reads and registers; archives that belong together are laid over each other.
 
     Args:
         name: one of `readers.LAYOUTS` insists on that layout.
         sources: archives, their addresses (http, https), or a folder or table; the published archives
             of `download.REMOTES` when there are none. What was fetched goes once it is unpacked.
         checksum: `md5:...` or `sha256:...` of the one address.
+        layout, verify, ignore_labels: how the data is read, now and whenever it is named.
 
     Raises:
         ArgumentError: several sources that are not all archives, a name that cannot be one, no source where
-            none is published, or a checksum without one address.
+            none is published, a checksum without one address, or a published name for something else.
         DataError: the data is not complete, or not what its name says.
         FileError: a download failed, or is not what the checksum says.
     """
     check_name(name)
+    if name in LAYOUTS and (layout not in (None, name) or not verify):
+        raise ArgumentError(
+            f"'{name}' names the whole published data set; choose another name for a part of it"
+        )
     remotes = _remotes(name, [str(source) for source in sources], checksum)
     fetched = [fetch(remote, cache_folder() / "downloads", progress) for remote in remotes]
-    entry = _add(name, fetched or [Path(source) for source in sources])
+    path = _unpacked(fetched or [Path(source) for source in sources])
+    options = ReadOptions(
+        name if name in LAYOUTS else layout, verify=verify, ignore_labels=tuple(ignore_labels)
+    )
+    table = read(path, layout=options.layout, verify=options.verify, ignore_labels=options.ignore_labels)
+    entry = register(name, path, table, options)
     for file in fetched:
         file.unlink()
     return entry
@@ -65,10 +79,9 @@ def _remotes(name: str, sources: Sequence[str], checksum: str | None) -> Sequenc
     return [Remote(address, checksum) for address in addresses] if sources else REMOTES[name]
 
 
-def _add(name: str, sources: Sequence[Path]) -> Registered:
+def _unpacked(sources: Sequence[Path]) -> Path:
+    """The folder of the unpacked archives, or the one folder or table."""
     archives = [source for source in sources if is_archive(source)]
     if len(sources) != 1 and len(archives) != len(sources):
         raise ArgumentError("several sources must all be archives; unpack them into one folder and add that")
-    path = unpack(list(sources)) if archives else sources[0]
-    layout = name if name in LAYOUTS else None
-    return register(name, path, read(path, layout=layout), layout)
+    return unpack(list(sources)) if archives else sources[0]

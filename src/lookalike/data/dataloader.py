@@ -15,7 +15,13 @@ from torch.utils.data import DataLoader
 
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.errors import TrainingError
-from lookalike.utils.cpus import available_cpus, check_open_files, check_shared_memory, why_worker_ended
+from lookalike.utils.cpus import (
+    available_cpus,
+    check_open_files,
+    check_shared_memory,
+    end_this_process_first,
+    why_worker_ended,
+)
 from lookalike.utils.threads import in_threads
 
 SLOW = 0.0015
@@ -34,11 +40,13 @@ def embedding_workers(workers: int | None, device: torch.device | str) -> int:
     return 0 if workers is None and torch.device(device).type == "cpu" else decoding_workers(workers)
 
 
-def image_batches(dataset: ImageDataset, *, batch_size: int, workers: int) -> Iterator[Tensor]:
+def image_batches(
+    dataset: ImageDataset, *, batch_size: int, workers: int, device: torch.device | str = "cpu"
+) -> Iterator[Tensor]:
     """All images of `dataset` in order: uint8 (B, 3, S, S)."""
     rows = range(len(dataset))
     batches = (rows[at : at + batch_size] for at in range(0, len(rows), batch_size))
-    for images, _labels in ImageLoader(dataset, workers).batches(batches):
+    for images, _labels in ImageLoader(dataset, workers, device=device).batches(batches):
         yield images
 
 
@@ -51,9 +59,10 @@ class ImageLoader:
 
     Args:
         workers: decoding processes; with 0 this process's threads decode.
+        device: where the batches go next; only for a CUDA GPU is their memory pinned.
     """
 
-    def __init__(self, dataset: ImageDataset, workers: int) -> None:
+    def __init__(self, dataset: ImageDataset, workers: int, *, device: torch.device | str = "cpu") -> None:
         self._dataset = dataset
         self._rows: list[list[int]] = []
         self._loader: DataLoader[Any] | None = None
@@ -63,7 +72,8 @@ class ImageLoader:
                 batch_sampler=self._rows,
                 num_workers=workers,
                 persistent_workers=True,
-                pin_memory=torch.cuda.is_available(),
+                worker_init_fn=end_this_process_first,
+                pin_memory=torch.device(device).type == "cuda",
                 generator=torch.Generator(),  # or else a pass would move torch's own, the first unlike the others
             )
 

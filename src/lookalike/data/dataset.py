@@ -28,14 +28,11 @@ MAX_DIGITS = 1000  # Python refuses to read longer numbers
 
 def natural_key(name: str) -> tuple[tuple[int, int | str, str], ...]:
     """Sort key that puts `img2` before `img10`, and numbers before words."""
-    parts = _DIGITS.split(name)
-    key: list[tuple[int, int | str, str]] = []
-    for part in parts:
-        if part.isdecimal() and len(part) <= MAX_DIGITS:
-            key.append((0, int(part), part))
-        elif part:
-            key.append((1, part.casefold(), part))
-    return tuple(key)
+    return tuple(
+        (0, int(part), part) if part.isdecimal() and len(part) <= MAX_DIGITS else (1, part.casefold(), part)
+        for part in _DIGITS.split(name)
+        if part
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,8 @@ import numpy as np
 from lookalike.data.dataset import LabeledImages, number_labels
 from lookalike.errors import DataError
 
-_NO_WIDTH = re.compile(r"[\u200b-\u200d\u2060\ufeff]")
+_NO_WIDTH = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_SHORTENED = re.compile(r"\d([.,]\d+)?E\+\d+")
 _NEGATIVE = re.compile(r"-\d+(\.0*)?")
 
 
@@ -36,8 +37,11 @@ def similar_labels(names: Sequence[str]) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-MISSING = frozenset({"nan", "none", "null", "na", "n/a", "<na>"})
-"""What programs write for a value that is not there."""
+MISSING = frozenset(
+    {"nan", "none", "null", "na", "n/a", "<na>", "-", "?", "unknown", "unlabeled", "unlabelled", "new_whale"}
+    | {"#n/a", "#ref!", "#value!", "#name?", "#div/0!", "#num!", "#null!"}
+)
+"""What programs and people write for a value that is not there."""
 
 
 def refuse_negative(where: str, label: str) -> None:
@@ -55,7 +59,31 @@ def refuse_negative(where: str, label: str) -> None:
 
 def notes_on_labels(names: Sequence[str]) -> list[str]:
     """Notes on class names that may mean the same class, or no class."""
-    return [*_note_on_missing(names), *_note_on_similar(names)]
+    return [
+        *_note_on_missing(names),
+        *_note_on_similar(names),
+        *_note_on_shortened(names),
+        *_note_on_several(names),
+    ]
+
+
+def _note_on_shortened(names: Sequence[str]) -> list[str]:
+    found = [name for name in names if _SHORTENED.fullmatch(name)]
+    return [
+        f"a class is called {name}, as spreadsheets shorten long numbers, which makes different ones the same; format "
+        "the column as text and export it again"
+        for name in found[:1]
+    ]
+
+
+def _note_on_several(names: Sequence[str]) -> list[str]:
+    """Where labels look like lists of other labels."""
+    known = set(names)
+    for name in names:
+        parts = [part.strip(" '\"[]") for part in re.split(r"[,;|]", name)]
+        if len(parts) > 1 and (name.startswith("[") or known.intersection(parts)):
+            return [f"'{name}' looks like several labels; it is read as one class, other than '{parts[0]}'"]
+    return []
 
 
 def _note_on_missing(names: Sequence[str]) -> list[str]:

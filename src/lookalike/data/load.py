@@ -5,7 +5,7 @@ are warnings of the logger "lookalike", which reach standard error unless a prog
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,13 @@ from lookalike.utils.progress import Progress
 LOGGER = logging.getLogger("lookalike")
 
 
-def reading(settings: DataSettings) -> dict[str, Any]:
-    """The arguments of `read_and_report` that an experiment sets."""
+def reading(settings: DataSettings, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The arguments of `read` that an experiment sets, but for those that are `given`."""
     return {
         "layout": settings.layout,
         "verify": settings.verify,
         "ignore_labels": settings.ignore_labels,
+        **(given or {}),
     }
 
 

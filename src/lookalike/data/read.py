@@ -16,6 +16,7 @@ import polars as pl
 
 from lookalike.data import registry
 from lookalike.data.dataset import LabeledImages
+from lookalike.data.labels import is_unlabeled
 from lookalike.data.readers import LAYOUTS, Layout
 from lookalike.data.readers.archives import is_archive, unpack, unpacking_notes
 from lookalike.data.readers.files import IncompleteError, inside_single_folder, is_image, subfolders
@@ -27,6 +28,12 @@ from lookalike.data.readers.tables import read_table
 from lookalike.errors import DataError, LookalikeError, UnknownNameError
 from lookalike.utils.validation import look_up, near_miss
 
+CONTAINERS = {
+    ".tfrecord": "TFRecord", ".tfrecords": "TFRecord", ".mdb": "LMDB", ".rec": "RecordIO", ".h5": "HDF5",
+    ".hdf5": "HDF5", ".npz": "NumPy", ".npy": "NumPy", ".mat": "MATLAB", ".pkl": "pickle", ".pickle": "pickle",
+    ".pt": "PyTorch", ".feather": "Feather", ".arrow": "Arrow", ".db": "SQLite", ".sqlite": "SQLite",
+}  # fmt: skip
+"""Files that may hold images or tables, and are not read."""
 OTHER_ARCHIVES = (".7z", ".rar", ".gz", ".zst", ".bz2", ".xz", ".lz4")
 PART_OF_ARCHIVE = re.compile(r"\.(zip|7z|rar|tar|gz|tgz)\.\d{2,3}$|\.(z|r)\d{2}$")
 MANY = 9
@@ -66,6 +73,10 @@ def read(
         if isinstance(error, LookalikeError):
             raise
         raise DataError(f"{_unreadable(error, source)} ({error.strerror or error})") from error
+    if labeled and is_unlabeled(table):
+        raise DataError(
+            f"{source}: the images have no labels; give them a column 'label', or a folder per class"
+        )
     if labeled and len(np.unique(table.labels)) < 2:
         raise DataError(
             f"{source}: all {len(table)} images are of one class, '{table.class_names[table.labels[0]]}'; "
@@ -104,7 +115,13 @@ def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
         if text not in registered:
             raise UnknownNameError(_not_found(text, [*registry.BUILT_IN, *registered]))
         entry = registered[text]
-        path, options = Path(entry.path), replace(options, layout=options.layout or entry.layout)
+        path = Path(entry.path)
+        options = replace(
+            options,
+            layout=options.layout or entry.layout,
+            verify=options.verify and entry.verify,
+            ignore_labels=options.ignore_labels or tuple(entry.ignore_labels),
+        )
         if not path.exists():
             raise DataError(f"'{text}' was added from {path}, which is gone; add it again")
     if path.is_dir():
@@ -115,7 +132,8 @@ def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
         try:
             table = _read_folder(inside_single_folder(unpacked), options)
         except DataError as error:  # nobody knows the folder in the cache
-            raise DataError(str(error).replace(str(unpacked), str(path))) from error
+            said = str(error).replace(str(unpacked), str(path)).replace("; name it to", "; unpack it to")
+            raise DataError(said) from error
         table = replace(table, notes=(*unpacking_notes(unpacked), *table.notes))
         known = options.layout in LAYOUTS or table.name in LAYOUTS
         return table if known else replace(table, name=path.name.split(".")[0])
@@ -132,13 +150,18 @@ def _read(source: str | Path, options: ReadOptions) -> LabeledImages:
             path, verify=options.verify, labeled=options.labeled, ignore_labels=options.ignore_labels
         )
     if path.suffix.lower() in OTHER_ARCHIVES:
-        raise DataError(f"{path}: only zip and tar archives are read; unpack it and give the folder")
+        raise DataError(f"{path}: only zip and tar archives are read; unpack it and give what it holds")
     if PART_OF_ARCHIVE.search(path.name.lower()):
         raise DataError(
             f"{path}: one part of a divided archive; unpack it with the other parts and give the folder"
         )
     if path.suffix.lower() == ".txt":
         raise DataError(f"{path}: a list of text; save it as CSV with the header path,label")
+    if path.suffix.lower() in CONTAINERS:
+        raise DataError(
+            f"{path}: {CONTAINERS[path.suffix.lower()]} is not read; write its images as files in a "
+            "folder per class, or into Parquet with the columns image (bytes) and label"
+        )
     if path.suffix.lower() in SPREADSHEETS:
         raise DataError(f"{path}: not a folder, an archive or a table; export the spreadsheet as CSV")
     if is_image(path):

@@ -11,6 +11,7 @@ from filelock import FileLock
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.readers import LAYOUTS
+from lookalike.data.readers.plain import ReadOptions
 from lookalike.errors import ArgumentError, FileError
 from lookalike.utils.cache_dir import cache_folder
 from lookalike.utils.io import write_json
@@ -25,6 +26,8 @@ class Registered:
     images: int
     classes: int
     digest: str
+    verify: bool = True
+    ignore_labels: tuple[str, ...] = ()
 
 
 def _glyphs() -> LabeledImages:
@@ -54,14 +57,22 @@ def registered() -> dict[str, Registered]:
         ) from error
 
 
-def register(name: str, path: Path, table: LabeledImages, layout: str | None = None) -> Registered:
-    """Makes `name` stand for the data set at `path`; an earlier entry of that name is replaced.
+def register(name: str, path: Path, table: LabeledImages, options: ReadOptions) -> Registered:
+    """Makes `name` stand for the data set at `path`, read as `table` with `options`, instead of an earlier one.
 
     Raises:
         ArgumentError: the name is built in, or holds more than letters, digits, - and _.
     """
     check_name(name)
-    entry = Registered(str(path.absolute()), layout, len(table), table.num_classes, table.digest())
+    entry = Registered(
+        str(path.absolute()),
+        options.layout,
+        len(table),
+        table.num_classes,
+        table.digest(),
+        options.verify,
+        options.ignore_labels,
+    )
     file = _file()
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(file.with_suffix(".lock")):

@@ -188,7 +188,10 @@ class _Queue:
 def _labels(labels: Sequence[int] | npt.NDArray[Any]) -> Ints:
     array = np.asarray(labels)
     if array.ndim != 1 or not len(array) or not np.issubdtype(array.dtype, np.integer):
-        raise ArgumentError(f"labels must be a non-empty row of integers, got {array.dtype} {array.shape}")
+        raise ArgumentError(
+            f"labels have dtype {array.dtype} and shape {array.shape}; expected one integer per image; of names, "
+            "numpy.unique(labels, return_inverse=True)[1] are the class numbers"
+        )
     if array.min() < 0:
         raise ArgumentError(f"label {array.min()} of image {int(array.argmin())} is below 0")
     return array.astype(np.int64)

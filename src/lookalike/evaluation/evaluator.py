@@ -13,8 +13,9 @@ from lookalike.evaluation.metrics import DEFAULT_KS
 from lookalike.evaluation.open_set import evaluate_against_gallery, evaluate_open_set
 from lookalike.evaluation.per_query import measure_queries
 from lookalike.evaluation.result import RetrievalResult, mean_by_class
-from lookalike.evaluation.rows import check_labels, count_rows, drop_ignored, select_rows
-from lookalike.ranking import Comparison, QuerySet, Vectors, comparison_device
+from lookalike.evaluation.rows import Side, Sides, choose_sides
+from lookalike.ranking import Comparison, Vectors, comparison_device
+from lookalike.utils.device import free_memory_mb
 from lookalike.utils.distributed import Processes
 from lookalike.utils.validation import check_at_least, check_choice
 
@@ -67,7 +68,8 @@ def evaluate(
         class_names: names by class number, for counts and per-class values.
         processes: `Processes.all()` shares the queries among the processes of torch.distributed: each calls
             `evaluate` with the whole input and gets the whole result, the same digits as from one process.
-        memory_mb: bound on working memory beyond the input; by default 900, or three times the embeddings.
+        memory_mb: bound on working memory beyond the input; by default 900, or three times the embeddings, and
+            at most half of what a GPU has left.
         query_block, gallery_block: rows compared at a time instead; the result is the same.
         device: where to compare; by default where the gallery is.
 
@@ -80,36 +82,18 @@ def evaluate(
         if block is not None:
             check_at_least(what, block, 1)
     ks = _check_ks(ks)
-    count = count_rows(embeddings, "embeddings")
-    classes = check_labels(labels, count, "labels", "embeddings", ignore_labels)
-    if (gallery_embeddings is None) != (gallery_labels is None):
-        raise ArgumentError("gallery_embeddings and gallery_labels belong together; give both or none")
-    separate = gallery_embeddings is not None
-    if separate and gallery is not None:
-        raise ArgumentError("gallery= selects rows of embeddings; it cannot go with gallery_embeddings=")
-    chosen_queries = select_rows(query, count, "query")
-    query_rows = drop_ignored(chosen_queries, classes, "query", ignore_labels)
-    source, gallery_classes = (gallery_embeddings, None) if separate else (embeddings, classes)
-    if gallery_classes is None:
-        rows = count_rows(source, "gallery_embeddings")
-        gallery_classes = check_labels(
-            gallery_labels, rows, "gallery_labels", "gallery_embeddings", ignore_labels
-        )
-    chosen_gallery = select_rows(gallery, len(gallery_classes), "gallery")
-    gallery_rows = drop_ignored(chosen_gallery, gallery_classes, "gallery", ignore_labels)
-    ignored = {
-        "queries": len(chosen_queries) - len(query_rows),
-        "gallery": len(chosen_gallery) - len(gallery_rows),
-    }
-
-    own = np.full(len(query_rows), -1)
-    if not separate:
-        position = np.full(count, -1)
-        position[gallery_rows] = np.arange(len(gallery_rows))
-        own = position[query_rows]
-    query_set = QuerySet(classes[query_rows], gallery_classes[gallery_rows], own)
-    comparison, memory_mb = _prepare(
-        embeddings, query_rows, source, gallery_rows, similarity, device, memory_mb, gallery_block
+    sides = choose_sides(
+        embeddings,
+        labels,
+        query=query,
+        gallery=gallery,
+        gallery_embeddings=gallery_embeddings,
+        gallery_labels=gallery_labels,
+        ignore_labels=ignore_labels,
+    )
+    query_set = sides.query_set
+    comparison, memory_mb = _compare(
+        sides, similarity=similarity, device=device, memory_mb=memory_mb, gallery_block=gallery_block
     )
     per_query, tied = measure_queries(
         comparison,
@@ -128,34 +112,26 @@ def evaluate(
         comparison,
         ks=ks,
         tied=tied,
-        ignored=ignored,
-        separate=separate,
+        ignored=sides.ignored,
+        separate=sides.separate,
         class_names=class_names,
         no_match=no_match,
     )
     values = {key: _mean(column[~np.isnan(column)]) for key, column in per_query.items()}
     clustered = None
     if clustering:
-        scores = cluster_scores(
-            embeddings[query_rows] if len(query_rows) < count else embeddings,
-            query_set.labels,
-            normalize=similarity == "cosine",
-        )
+        scores = cluster_scores(sides.queries.vectors(), query_set.labels, normalize=similarity == "cosine")
         clustered = scores.pop("settings")
         values |= scores
     figures = None
     if open_set:
-        query_vectors = embeddings[query_rows]
-        if separate:
-            figures = evaluate_against_gallery(
-                query_vectors,
-                query_set.labels,
-                source[gallery_rows],
-                query_set.gallery_labels,
-                similarity=similarity,
-            )
+        vectors = sides.queries.vectors()
+        how: dict[str, Any] = {"similarity": similarity, "device": comparison.device}
+        if sides.separate:
+            others = sides.gallery.vectors(), query_set.gallery_labels
+            figures = evaluate_against_gallery(vectors, query_set.labels, *others, **how)
         else:
-            figures = evaluate_open_set(query_vectors, query_set.labels, class_names, similarity=similarity)
+            figures = evaluate_open_set(vectors, query_set.labels, class_names, **how)
     return RetrievalResult(
         values=values,
         class_average={
@@ -164,7 +140,7 @@ def evaluate(
         counts=counts,
         per_query=per_query,
         labels=query_set.labels,
-        rows=query_rows,
+        rows=sides.queries.rows,
         settings={
             "similarity": similarity,
             "no_match": no_match,
@@ -178,32 +154,29 @@ def evaluate(
     )
 
 
-def _prepare(
-    embeddings: Any,
-    query_rows: np.ndarray,
-    source: Any,
-    gallery_rows: np.ndarray,
+def _compare(
+    sides: Sides,
+    *,
     similarity: str,
     device: str | torch.device | None,
     memory_mb: float | None,
     gallery_block: int,
 ) -> tuple[Comparison, float]:
-    """Both sides, and the memory that is left for comparing them."""
-    where = comparison_device(source, device)
-    same = source is embeddings and np.array_equal(query_rows, gallery_rows)
-    rows = len(gallery_rows) + (0 if same else len(query_rows))
-    prepared_mb = rows * source.shape[1] * 4 / 2**20
+    """Both sides ready to be compared, and the memory that is left for it."""
+    where = comparison_device(sides.gallery.matrix, device)
+    rows = len(sides.gallery.rows) + (0 if sides.same else len(sides.queries.rows))
+    prepared_mb = rows * sides.gallery.matrix.shape[1] * 4 / 2**20
     if memory_mb is None:
-        memory_mb = max(_LEAST_MEMORY_MB, 3 * prepared_mb)
+        memory_mb = min(max(_LEAST_MEMORY_MB, 3 * prepared_mb), free_memory_mb(where) / 2)
     check_at_least("memory_mb", memory_mb, 1)
     keep = prepared_mb <= memory_mb / 2
 
-    def vectors(matrix: Any, which: np.ndarray, what: str) -> Vectors:
-        chosen = None if np.array_equal(which, np.arange(len(matrix))) else which
-        return Vectors(matrix, similarity, what=what, device=where, keep=keep, rows=chosen)
+    def prepare(side: Side, what: str) -> Vectors:
+        rows = None if side.whole else side.rows
+        return Vectors(side.matrix, similarity, what=what, device=where, keep=keep, rows=rows)
 
-    right = vectors(source, gallery_rows, "embeddings" if source is embeddings else "gallery embeddings")
-    left = right if same else vectors(embeddings, query_rows, "embeddings")
+    right = prepare(sides.gallery, "gallery embeddings" if sides.separate else "embeddings")
+    left = right if sides.same else prepare(sides.queries, "embeddings")
     left_mb = memory_mb - (prepared_mb if keep else 0)
     return Comparison(left, right, gallery_block=gallery_block), min(left_mb, _LEAST_MEMORY_MB)
 

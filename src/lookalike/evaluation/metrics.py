@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lookalike.errors import UnknownNameError
-from lookalike.evaluation import ranks
+from lookalike.evaluation import cluster_metrics, ranks
 from lookalike.evaluation.ranks import Floats, Integers, Ranks
 from lookalike.utils.validation import near_miss
 
@@ -64,27 +64,6 @@ NOTATION = (
     "Values are means over queries; class_average is the mean over classes of each class's mean."
 )
 """What the formulas are written in."""
-
-
-def nmi(labels: Integers, clusters: Integers) -> float:
-    """Mutual information normalized by the arithmetic mean of the entropies."""
-    from sklearn.metrics import normalized_mutual_info_score
-
-    return float(normalized_mutual_info_score(labels, clusters))
-
-
-def nmi_geometric(labels: Integers, clusters: Integers) -> float:
-    """Mutual information normalized by the geometric mean of the entropies."""
-    from sklearn.metrics import normalized_mutual_info_score
-
-    return float(normalized_mutual_info_score(labels, clusters, average_method="geometric"))
-
-
-def ami(labels: Integers, clusters: Integers) -> float:
-    """Mutual information corrected for chance."""
-    from sklearn.metrics import adjusted_mutual_info_score
-
-    return float(adjusted_mutual_info_score(labels, clusters))
 
 
 _ENTRIES = (
@@ -154,7 +133,7 @@ _ENTRIES = (
         meaning="Agreement of k-means clusters, as many as classes, with the classes. It depends on the "
         "k-means engine and its seed.",
         elsewhere="The arithmetic mean, as in SoftTriple, ProxyGML and scikit-learn since 0.22.",
-        of_clusters=nmi,
+        of_clusters=cluster_metrics.nmi,
     ),
     Metric(
         key="nmi_geometric",
@@ -162,7 +141,7 @@ _ENTRIES = (
         formula="I(classes, clusters) / sqrt(H(classes) H(clusters))",
         meaning="The same with the geometric mean of the entropies; never below nmi.",
         elsewhere="ProxyNCA++'s code and scikit-learn up to 0.21; its paper prints the arithmetic formula.",
-        of_clusters=nmi_geometric,
+        of_clusters=cluster_metrics.nmi_geometric,
         in_tables=False,
     ),
     Metric(
@@ -171,7 +150,7 @@ _ENTRIES = (
         formula="(I - E[I]) / ((H(classes) + H(clusters)) / 2 - E[I])",
         meaning="NMI corrected for chance: 0 for random clusters of the same sizes, and it can be negative.",
         elsewhere="AMI in pytorch-metric-learning; both call scikit-learn's function.",
-        of_clusters=ami,
+        of_clusters=cluster_metrics.ami,
     ),
 )
 

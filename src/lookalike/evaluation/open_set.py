@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from lookalike.errors import ArgumentError
@@ -94,13 +95,14 @@ def evaluate_against_gallery(
     gallery_labels_N: Ints,
     *,
     similarity: str = "cosine",
+    device: torch.device | None = None,
 ) -> OpenSetResult:
     """Queries against a gallery of other images; unknown are those whose class it does not hold.
 
     Raises:
         ArgumentError: no known or no unknown query.
     """
-    found, similarities = nearest(queries_QD, gallery_ND, 1, similarity=similarity)
+    found, similarities = nearest(queries_QD, gallery_ND, 1, similarity=similarity, device=device)
     known = np.isin(query_labels_Q, gallery_labels_N)
     correct = gallery_labels_N[found[:, 0]] == query_labels_Q
     return open_set_figures(similarities[known, 0], correct[known], similarities[~known, 0])
@@ -112,6 +114,7 @@ def evaluate_open_set(
     class_names: Sequence[str] | None = None,
     *,
     similarity: str = "cosine",
+    device: torch.device | None = None,
 ) -> OpenSetResult:
     """Every image as a query against a gallery that holds only half of the classes: the mean of several halves.
 
@@ -137,7 +140,9 @@ def evaluate_open_set(
             enrolled = [c for c in held if c in enough]
             if enrolled:
                 results.append(
-                    _with_gallery_of(np.array(enrolled), embeddings_ND, labels_N, similarity=similarity)
+                    _with_gallery_of(
+                        np.array(enrolled), embeddings_ND, labels_N, similarity=similarity, device=device
+                    )
                 )
     if not results:
         raise ArgumentError("open-set figures need a class with two images in the gallery")
@@ -150,7 +155,12 @@ def evaluate_open_set(
 
 
 def _with_gallery_of(
-    enrolled: Ints, embeddings_ND: Floats, labels_N: Ints, *, similarity: str
+    enrolled: Ints,
+    embeddings_ND: Floats,
+    labels_N: Ints,
+    *,
+    similarity: str,
+    device: torch.device | None,
 ) -> OpenSetResult:
     """The figures of all images where the gallery holds the `enrolled` classes."""
     is_known = np.isin(labels_N, enrolled)
@@ -158,7 +168,7 @@ def _with_gallery_of(
     own = np.full(len(labels_N), -1, dtype=np.int64)
     own[gallery] = np.arange(len(gallery))
     found, similarities = nearest(
-        embeddings_ND, embeddings_ND[gallery], 1, self_index=own, similarity=similarity
+        embeddings_ND, embeddings_ND[gallery], 1, self_index=own, similarity=similarity, device=device
     )
     correct = labels_N[gallery[found[:, 0]]] == labels_N
     return open_set_figures(similarities[is_known, 0], correct[is_known], similarities[~is_known, 0])

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from lookalike.errors import FileError
+from lookalike.evaluation.metrics import format_value, table_keys
 from lookalike.evaluation.open_set import OpenSetResult
 from lookalike.evaluation.ranks import Floats, Integers
 from lookalike.utils.io import write_atomically, write_checked
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RetrievalResult:
     """Metrics of one set of embeddings, 0-1.
 
@@ -43,6 +44,10 @@ class RetrievalResult:
     clustering: dict[str, Any] | None = None
     open_set: OpenSetResult | None = None
     notes: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{key} {format_value(key, self.values[key])}" for key in table_keys(self.values))
+        return f"<RetrievalResult: {shown} (percent), {self.counts['queries']:,} queries>"
 
     def __getitem__(self, key: str) -> float:
         """`result['recall_at_1']`."""

@@ -1,6 +1,7 @@
-"""Checks of what `evaluate` is given: labels, and the rows that are queries or gallery."""
+"""The two sides of an evaluation: which rows of what are queries, and which are gallery; with checks of both."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,95 @@ import torch
 from numpy.typing import NDArray
 
 from lookalike.errors import ArgumentError
+from lookalike.ranking import QuerySet
 
 Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Side:
+    """Rows of a matrix (N, D) that take part, by number."""
+
+    matrix: Any
+    rows: Integers
+
+    @property
+    def whole(self) -> bool:
+        """Whether these are all rows, in order."""
+        return np.array_equal(self.rows, np.arange(len(self.matrix)))
+
+    def vectors(self) -> Any:
+        """The rows, without a copy where they are all of them."""
+        return self.matrix if self.whole else self.matrix[self.rows]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Queries and gallery.
+
+    Attributes:
+        query_set: their labels, and the gallery position of each query's own row.
+        ignored: rows left out for their label, of `queries` and of `gallery`.
+        separate: whether the gallery is another matrix.
+    """
+
+    queries: Side
+    gallery: Side
+    query_set: QuerySet
+    ignored: dict[str, int]
+    separate: bool
+
+    @property
+    def same(self) -> bool:
+        """Whether every query is a gallery row and the other way round, in one order."""
+        return self.queries.matrix is self.gallery.matrix and np.array_equal(
+            self.queries.rows, self.gallery.rows
+        )
+
+
+def choose_sides(
+    embeddings: Any,
+    labels: Any,
+    *,
+    query: Any,
+    gallery: Any,
+    gallery_embeddings: Any,
+    gallery_labels: Any,
+    ignore_labels: Collection[int],
+) -> Sides:
+    """The sides that the arguments of `evaluate` name.
+
+    Raises:
+        ArgumentError: what does not fit together, with what was expected.
+    """
+    count = count_rows(embeddings, "embeddings")
+    classes = check_labels(labels, count, "labels", "embeddings", ignore_labels)
+    if (gallery_embeddings is None) != (gallery_labels is None):
+        raise ArgumentError("gallery_embeddings and gallery_labels belong together; give both or none")
+    separate = gallery_embeddings is not None
+    if separate and gallery is not None:
+        raise ArgumentError("gallery= selects rows of embeddings; it cannot go with gallery_embeddings=")
+    chosen_queries = select_rows(query, count, "query")
+    query_rows = drop_ignored(chosen_queries, classes, "query", ignore_labels)
+    source, gallery_classes = embeddings, classes
+    if separate:
+        source, rows = gallery_embeddings, count_rows(gallery_embeddings, "gallery_embeddings")
+        gallery_classes = check_labels(
+            gallery_labels, rows, "gallery_labels", "gallery_embeddings", ignore_labels
+        )
+    chosen_gallery = select_rows(gallery, len(gallery_classes), "gallery")
+    gallery_rows = drop_ignored(chosen_gallery, gallery_classes, "gallery", ignore_labels)
+    own = np.full(len(query_rows), -1)
+    if not separate:
+        position = np.full(count, -1)
+        position[gallery_rows] = np.arange(len(gallery_rows))
+        own = position[query_rows]
+    ignored = {
+        "queries": len(chosen_queries) - len(query_rows),
+        "gallery": len(chosen_gallery) - len(gallery_rows),
+    }
+    query_set = QuerySet(classes[query_rows], gallery_classes[gallery_rows], own)
+    return Sides(Side(embeddings, query_rows), Side(source, gallery_rows), query_set, ignored, separate)
 
 
 def count_rows(matrix: Any, what: str) -> int:
@@ -17,7 +105,9 @@ def count_rows(matrix: Any, what: str) -> int:
     shape = getattr(matrix, "shape", None)
     if shape is None or len(shape) != 2 or 0 in tuple(shape):
         found = "no shape" if shape is None else f"shape {tuple(shape)}"
-        raise ArgumentError(f"{what} has {found}; expected a matrix (N, D) with at least one row and column")
+        raise ArgumentError(
+            f"{what} has {found}; expected a tensor or array (N, D) with at least one row and column"
+        )
     return int(shape[0])
 
 
@@ -27,7 +117,10 @@ def check_labels(labels: Any, rows: int, what: str, of: str, ignore_labels: Coll
     if array.shape != (rows,):
         raise ArgumentError(f"{what} has shape {array.shape}; expected ({rows},), one label per row of {of}")
     if not np.issubdtype(array.dtype, np.integer):
-        raise ArgumentError(f"{what} has dtype {array.dtype}; expected integers (class numbers)")
+        raise ArgumentError(
+            f"{what} has dtype {array.dtype}; expected integers; of names, "
+            "numpy.unique(labels, return_inverse=True)[1] are the class numbers"
+        )
     if int(array.max()) > np.iinfo(np.int64).max:
         raise ArgumentError(
             f"{what} has values up to {array.max()}; at most 2^63 - 1 fits; renumber the classes"

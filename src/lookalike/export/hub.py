@@ -2,7 +2,7 @@
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,10 @@ from huggingface_hub import HfApi, ModelCard, get_token
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-from lookalike.data.read import read
 from lookalike.errors import ArgumentError, FileError, first_line
 from lookalike.export.checked import export_checked
 from lookalike.export.model_card import hub_license, model_card
-from lookalike.export.source import data_source
+from lookalike.export.source import images_to_check
 from lookalike.models.checkpoint import load_model
 from lookalike.models.pretrained import hub_is_offline
 from lookalike.utils.io import write_text
@@ -30,6 +29,7 @@ def push_to_hub(
     name: str,
     *,
     images: str | None = None,
+    options: Mapping[str, Any] | None = None,
     license_name: str | None = None,
     private: bool = True,
     progress: Progress | None = None,
@@ -40,7 +40,7 @@ def push_to_hub(
 
     Args:
         name: OWNER/NAME; a new repository is made.
-        images: to check the export on; None: the run's own.
+        images, options: to check the export on, and how they are read; see `images_to_check`.
         license_name: the hub's identifier of a license; None: that of the pretrained weights.
         private: whether only its owner sees a new repository.
 
@@ -66,7 +66,7 @@ def push_to_hub(
 
     with _hub_errors(name):
         ModelCard(card("")).validate()
-    table = read(images or data_source(run), labeled=False)
+    table = images_to_check(run, images, **(options or {}))
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "model"
         described = f"image embeddings by lookalike: {name}"

@@ -3,8 +3,19 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from lookalike.config.experiment import load_experiment
+from lookalike.config.schema import DataSettings
+from lookalike.data.dataset import LabeledImages
+from lookalike.data.load import reading
+from lookalike.data.read import read
+from lookalike.data.screen import drop_unreadable
 from lookalike.errors import FileError
 from lookalike.utils.io import read_checked
+
+IMAGES = 32
+"""An export is checked on so many images."""
 
 
 def read_facts(run: Path, name: str) -> dict[str, Any]:
@@ -15,6 +26,23 @@ def read_facts(run: Path, name: str) -> dict[str, Any]:
     """
     file = run / name
     return read_checked(file) if file.is_file() else {}
+
+
+def images_to_check(run: Path, images: str | None, **options: Any) -> LabeledImages:
+    """Images to check an export on: `images`, else the run's own data, read as the run did but for `options`.
+
+    Raises:
+        FileError: the run does not say where its images are, or they are no longer there.
+        DataError: they cannot be read.
+    """
+    if images is None:
+        source, own = data_source(run), run / "experiment.yaml"
+        settings = load_experiment(own).data if own.is_file() else DataSettings()
+        table = read(source, labeled=False, **reading(settings, options))
+    else:
+        table = read(images, labeled=False, **options)
+    rows = np.linspace(0, len(table) - 1, num=min(IMAGES, len(table))).astype(int)
+    return drop_unreadable(table.rows(rows))[0]
 
 
 def data_source(run: Path) -> str:

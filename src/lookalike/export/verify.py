@@ -22,7 +22,6 @@ from lookalike.export.projector import unit
 from lookalike.models.embedder import Embedder
 
 Kind = Literal["timm", "onnx", "pt2"]
-IMAGES = 32
 LARGEST: dict[Kind, float] = {"timm": 0.02, "onnx": 1e-3, "pt2": 1e-3}
 """Largest difference allowed in a coordinate of a unit vector. timm opens and resizes the images itself."""
 NEAREST, EQUAL = 10, 2e-3
@@ -58,13 +57,12 @@ class ExportError(TrainingError):
 
 
 def verify(kind: Kind, model: Path, embedder: Embedder, table: LabeledImages) -> Agreement:
-    """Embeds up to 32 images of `table` with the exported model in a subprocess, and compares.
+    """Embeds the images of `table` with the exported model in a subprocess, and compares.
 
     Raises:
         ExportError: the export does not run there, or differs by more than `LARGEST` or in its ten nearest.
     """
-    rows = np.linspace(0, len(table) - 1, num=min(IMAGES, len(table))).astype(int)
-    opened = [open_image(table.file(int(row)), box=table.box(int(row))) for row in rows]
+    opened = [open_image(table.file(row), box=table.box(row)) for row in range(len(table))]
     transform = EvalTransform(embedder.preprocessing)
     images = torch.stack([transform(image) for image in opened])
     with torch.inference_mode():

@@ -63,7 +63,8 @@ def _check_label_range(labels: Tensor, num_classes: int) -> None:
         first = int(((signed < 0) | (signed >= num_classes)).nonzero()[0])
         raise ArgumentError(
             f"label {labels[first].numpy().item()} is not in 0..{num_classes - 1} ({num_classes} classes); first bad "
-            f"sample index {first}; renumber the labels to 0..{num_classes - 1} or raise num_classes"
+            f"sample index {first}; renumber the labels to 0..{num_classes - 1} "
+            "(numpy.unique(labels, return_inverse=True)[1], of all of them) or raise num_classes"
         )
 
 

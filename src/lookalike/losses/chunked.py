@@ -19,7 +19,9 @@ class ChunkedProxyLoss(ProxyLoss):
     def forward_checked(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         if self.in_chunks(embeddings):
             return self.chunked(embeddings, self.proxies, labels)
-        return super().forward_checked(embeddings, labels)
+        value = super().forward_checked(embeddings, labels)
+        own_term = self.proxy_term(self.proxies, Chunk.whole(labels, self.num_classes))
+        return value if own_term is None else value + own_term
 
     def chunked(self, embeddings: Tensor, proxies: Tensor, labels: Tensor, part: Part = WHOLE) -> Tensor:
         """The loss over the classes of `part`, whose proxies are given; labels are not checked."""
@@ -42,5 +44,5 @@ class ChunkedProxyLoss(ProxyLoss):
         """What a chunk adds to the loss less the mean of `log_sums_B`, and the gradient by its similarities."""
 
     def proxy_term(self, proxies_QD: Tensor, chunk: Chunk) -> Tensor | None:
-        """What the proxies of a chunk add to the loss on their own; None for nothing."""
+        """What the proxies of a chunk add to the loss on their own, in either form; None for nothing."""
         return None

@@ -20,38 +20,12 @@ from torch.func import functional_call
 
 from lookalike.errors import ArgumentError
 from lookalike.losses.base import MetricLoss, ProxyLoss
-from lookalike.losses.build import Base, build, build_base, class_and_settings
+from lookalike.losses.build import Base
 from lookalike.losses.class_tree import Tree, build_tree
 from lookalike.losses.functional import unit_rows
-from lookalike.losses.levels import chain, group_means, level_sizes, one_per_level
+from lookalike.losses.levels import build_levels, chain, group_means, level_sizes, one_per_level
 from lookalike.losses.spherical_kmeans import spherical_kmeans
 from lookalike.utils.validation import check_at_least, check_choice
-
-
-def _levels(
-    base: Base,
-    sizes: Sequence[int],
-    embedding_dim: int,
-    level_settings: Sequence[Mapping[str, Any]] | None,
-    generator: Generator | None,
-) -> list[ProxyLoss]:
-    """One loss per level, classes first; a ready base is the first one unless settings of its level differ."""
-    kind, settings = class_and_settings(base)
-    levels: list[ProxyLoss] = []
-    level: MetricLoss
-    for size, extra in zip(
-        sizes, one_per_level("level_settings", level_settings, len(sizes), {}), strict=True
-    ):
-        if not levels and not extra:
-            level = build_base(base, size, embedding_dim, generator)
-        else:
-            level = build(kind, size, embedding_dim, {**settings, **extra}, generator)
-        if not isinstance(level, ProxyLoss):
-            raise ArgumentError(f"base is a {type(level).__name__}; every level takes a loss with proxies")
-        levels.append(level)
-    if len({level.proxies_per_class for level in levels}) > 1:
-        raise ArgumentError("level_settings differ in proxies per class; give every level the same number")
-    return levels
 
 
 class HierarchicalProxyLoss(MetricLoss):
@@ -110,7 +84,7 @@ class HierarchicalProxyLoss(MetricLoss):
         self.level_weights = one_per_level("level_weights", level_weights, len(sizes), 1.0)
         self.iteration = 0
 
-        levels = _levels(base, sizes, embedding_dim, level_settings, generator)
+        levels = build_levels(base, sizes, embedding_dim, level_settings, generator)
         self.levels = nn.ModuleList(levels)
         for depth, level in enumerate(levels[1:]):
             level.proxies.requires_grad_(coarse_mode == "free")

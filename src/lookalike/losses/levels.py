@@ -1,16 +1,18 @@
-"""Levels of a hierarchy of classes: their sizes, which group belongs to which, and the proxies of groups.
+"""Levels of a hierarchy of classes: their sizes, their losses, which group belongs to which, and the proxies of groups.
 
 Shapes: P proxies of C classes (or groups) in class-major order, K groups above them, D embedding dimension.
 """
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from lookalike.errors import ArgumentError
+from lookalike.losses.base import MetricLoss, ProxyLoss
+from lookalike.losses.build import Base, build, build_base, class_and_settings
 from lookalike.losses.functional import unit_rows
 from lookalike.utils.validation import check_at_least
 
@@ -71,6 +73,32 @@ def one_per_level(what: str, values: Sequence[T] | None, levels: int, default: T
     if len(values) != levels:
         raise ArgumentError(f"{what} has {len(values)} entries; expected one per level, {levels}")
     return list(values)
+
+
+def build_levels(
+    base: Base,
+    sizes: Sequence[int],
+    embedding_dim: int,
+    level_settings: Sequence[Mapping[str, Any]] | None,
+    generator: Generator | None,
+) -> list[ProxyLoss]:
+    """One loss per level, classes first; a ready base is the first one unless settings of its level differ."""
+    kind, settings = class_and_settings(base)
+    levels: list[ProxyLoss] = []
+    level: MetricLoss
+    for size, extra in zip(
+        sizes, one_per_level("level_settings", level_settings, len(sizes), {}), strict=True
+    ):
+        if not levels and not extra:
+            level = build_base(base, size, embedding_dim, generator)
+        else:
+            level = build(kind, size, embedding_dim, {**settings, **extra}, generator)
+        if not isinstance(level, ProxyLoss):
+            raise ArgumentError(f"base is a {type(level).__name__}; every level takes a loss with proxies")
+        levels.append(level)
+    if len({level.proxies_per_class for level in levels}) > 1:
+        raise ArgumentError("level_settings differ in proxies per class; give every level the same number")
+    return levels
 
 
 def group_means(proxies_PD: Tensor, parent_C: Tensor, groups: int) -> Tensor:

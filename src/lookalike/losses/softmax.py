@@ -39,9 +39,7 @@ class SoftmaxProxyLoss(ChunkedProxyLoss):
     def loss_from_similarities(self, similarities: Tensor, labels: Tensor) -> Tensor:
         chunk = Chunk.whole(labels, self.num_classes)
         logits_BC = self.class_similarities(similarities, chunk) * self.logit_scale
-        value = self._counted(logits_BC, chunk).logsumexp(dim=1).mean() + self._target_term(logits_BC, chunk)
-        own_term = self.proxy_term(self.proxies, chunk)
-        return value if own_term is None else value + own_term
+        return self._counted(logits_BC, chunk).logsumexp(dim=1).mean() + self._target_term(logits_BC, chunk)
 
     def log_sums(self, sims_BQ: Tensor, chunk: Chunk) -> Tensor:
         logits_BK = self._counted(self.class_similarities(sims_BQ, chunk) * self.logit_scale, chunk)

@@ -10,14 +10,15 @@ from a trace of the network, not from a table of families:
 4. A link without multiply-accumulates (norm, activation, pooling) belongs to the stage before it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from lookalike.models.stage_modules import CalledWith, Stem
 from lookalike.models.trace import Call, Trace, features, on_meta, trace
 
 
@@ -86,66 +87,6 @@ def count_macs(run: Callable[[], object]) -> int:
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         run()
     return int(counter.get_total_flops()) // 2
-
-
-class Stem(nn.Module):
-    """A backbone up to the input of its first stage module; shares the backbone's parameters.
-
-    Runs the backbone's own feature extractor and leaves it when the named module is reached.
-    """
-
-    def __init__(self, backbone: nn.Module, links: Sequence[str]) -> None:
-        super().__init__()
-        self._backbone = (backbone,)  # in a tuple: not registered as a child a second time
-        self._first = links[0]
-        _share(self, backbone, "", tuple(links))
-
-    def forward(self, images: Tensor) -> Tensor:
-        (backbone,) = self._backbone
-
-        def leave(module: nn.Module, args: tuple[Any, ...]) -> None:
-            raise _ReachedError(args[0])
-
-        handle = backbone.get_submodule(self._first).register_forward_pre_hook(leave)
-        try:
-            features(backbone, images)
-        except _ReachedError as reached:
-            return reached.activation
-        finally:
-            handle.remove()
-        raise AssertionError(f"module '{self._first}' was not called")
-
-
-class _ReachedError(Exception):
-    def __init__(self, activation: Tensor) -> None:
-        self.activation = activation
-
-
-def _share(stem: nn.Module, module: nn.Module, prefix: str, taken: tuple[str, ...]) -> None:
-    """Registers on `stem` every parameter, buffer and child of `module` that is in no taken path."""
-    for name, parameter in module.named_parameters(recurse=False):
-        stem.register_parameter(f"{prefix}{name}".replace(".", "_"), parameter)
-    for name, child in module.named_children():
-        path = f"{prefix}{name}"
-        if path in taken:
-            continue
-        if any(other.startswith(f"{path}.") for other in taken):
-            _share(stem, child, f"{path}.", taken)
-        else:
-            stem.add_module(path.replace(".", "_"), child)
-
-
-class CalledWith(nn.Module):
-    """A module called with further arguments that depend on the size of the images only, such as rotary positions."""
-
-    def __init__(self, module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-        super().__init__()
-        self.module = module
-        self._args, self._options = args, options
-
-    def forward(self, activation: Tensor) -> Tensor:
-        result: Tensor = self.module(activation, *self._args, **self._options)
-        return result
 
 
 Extras = dict[str, tuple[tuple[Any, ...], dict[str, Any]]]

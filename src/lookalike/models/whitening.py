@@ -9,20 +9,12 @@ Legend: N images, F features, D embedding, C classes. Everything inside is float
 are float32. A projection here is `weight @ u + bias`, to be compared by cosine.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from lookalike.errors import ArgumentError
+from lookalike.models.projections import Linear
 from lookalike.utils.validation import check_at_least
-
-
-class Linear(NamedTuple):
-    """`weight` (D, F) and `bias` (D,) of a projection, float32."""
-
-    weight: Tensor
-    bias: Tensor
 
 
 def whitened(
@@ -108,36 +100,6 @@ def pca(features_NF: Tensor, dim: int, *, block_size: int = 4096) -> Linear:
     mean_1F, _ = _class_means(features_NF, one_class, block_size)
     covariance_FF = _covariance(features_NF, mean_1F, one_class, block_size)
     return _signed(_about(mean_1F[0], _principal(covariance_FF, dim, len(features_NF)).T))
-
-
-def identity(features: int, dim: int) -> Linear:
-    """The embedding is the pooled vector itself."""
-    if dim != features:
-        raise ArgumentError(
-            f"start 'identity' needs embedding_dim = {features}, the width of the pooled vector, not {dim}; "
-            "or start from 'pca' or 'whitened'"
-        )
-    return Linear(torch.eye(dim), torch.zeros(dim))
-
-
-def random(features: int, dim: int, generator: torch.Generator, *, init: str = "uniform") -> Linear:
-    """A random projection.
-
-    Args:
-        features: width of the pooled vector.
-        dim: width of the embedding.
-        generator: the only source of randomness.
-        init: "uniform", weight and bias in +-1/sqrt(features), as torch initializes a linear layer; or "kaiming",
-            normal with standard deviation sqrt(2 / dim) (fan-out) and no bias, as in Proxy-Anchor's code.
-    """
-    if init == "uniform":
-        bound = features**-0.5
-        weight = (torch.rand(dim, features, generator=generator) * 2 - 1) * bound
-        return Linear(weight, (torch.rand(dim, generator=generator) * 2 - 1) * bound)
-    if init == "kaiming":
-        weight = torch.randn(dim, features, generator=generator) * (2 / dim) ** 0.5
-        return Linear(weight, torch.zeros(dim))
-    raise ArgumentError(f"init is '{init}' (one of: uniform, kaiming)")
 
 
 def _equal_variance(features_NF: Tensor, parts: int) -> Tensor:

@@ -27,6 +27,8 @@ def build_index(
     engine: str | None = None,
     uri: str | None = None,
     prune: bool = False,
+    layout: str | None = None,
+    verify: bool = False,
     ignore_labels: Collection[str] = (),
     on_bad_file: str = "skip",
     device: str = "auto",
@@ -41,7 +43,8 @@ def build_index(
         engine: of `search.ENGINES`, for a new index; None: exact.
         uri: of the engine's server or file, for a new index.
         prune: also remove entries below the images' folder whose files are gone or no longer listed.
-        ignore_labels: labels of table rows that are left out.
+        layout, verify, ignore_labels: see `data.readers.plain.ReadOptions`. Without `verify` a table may list files
+            that have gone.
         on_bad_file: "skip" names broken images and continues, "fail" stops at the first.
         device: "auto", "cpu", "cuda" or "mps".
         progress: reports the embedding.
@@ -54,7 +57,7 @@ def build_index(
     check_choice("on_bad_file", on_bad_file, ON_BAD_FILE)
     embedder, config = load_model(run)
     encoder = ImageEncoder.of(embedder, device)
-    table = read(images, labeled=False, verify=False, ignore_labels=ignore_labels)
+    table = read(images, layout=layout, verify=verify, labeled=False, ignore_labels=ignore_labels)
     columns = read_columns(images, table)
     out = Path(out)
     if table.root.resolve().is_relative_to(out.resolve()):

@@ -18,7 +18,8 @@ from lookalike.config.experiment import Experiment
 from lookalike.config.schema import BatchSettings, DataSettings, LossSettings, ModelSettings, TrainSettings
 from lookalike.data.dataset import LabeledImages
 from lookalike.losses import LOSSES
-from lookalike.studies.study import Row, combined
+from lookalike.studies.changes import combined
+from lookalike.studies.study import Row
 from lookalike.training.checks import check_mode
 
 TOY = Experiment(

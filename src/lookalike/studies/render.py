@@ -6,6 +6,7 @@ from typing import Any
 
 from lookalike.evaluation.intervals import Interval
 from lookalike.reporting.page import render
+from lookalike.studies.agreement import find_agreement
 from lookalike.studies.figure import draw
 from lookalike.studies.metric_keys import COSTS
 from lookalike.studies.published import SOURCES
@@ -66,7 +67,7 @@ def notes(table: Table) -> list[str]:
     said = [f"Source: {study.source}." + "".join(f" [{tag}] {SOURCES[tag]}." for tag in sorted(tags))]
     if study.note:
         said.append(f"Note: {study.note}.")
-    if (order := table.agreement()) is not None:
+    if (order := find_agreement(table)) is not None:
         said.append(
             f"Order of rows by {order.metric}: {order.as_published} of {order.pairs} pairs as published; by 95 % "
             f"intervals of the difference by seed, {order.confirmed} pairs are confirmed and {order.refuted} refuted."
@@ -118,7 +119,7 @@ def _grid(header: list[str], rows: Cells) -> str:
 
 def as_tree(table: Table) -> dict[str, Any]:
     """The table as plain values for JSON; published numbers of a row that cannot be compared stand apart."""
-    order = table.agreement()
+    order = find_agreement(table)
     return {
         "study": table.study.id,
         "title": table.title,

@@ -7,9 +7,10 @@ what the paper printed for it. Changes are experiments in which only the changed
 
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from lookalike.config.experiment import Experiment
+from lookalike.studies.changes import combined
 from lookalike.studies.metric_keys import check_metric
 from lookalike.studies.published import Number, PrintedRow, PrintedTable
 from lookalike.utils.validation import look_up
@@ -26,24 +27,6 @@ DATASETS = {
 CITED = "cited in the paper; run here with the recipe of that system"
 RETRIEVAL_QUERIES = "which queries the paper shows is not stated; here one of each of evenly spaced classes"
 """Notes that rows and studies of several papers have."""
-
-
-def combined(base: Experiment, *changes: Experiment) -> Experiment:
-    """`base` with every setting that is set in a change; a loss of another name replaces the whole loss."""
-    tree = base.model_dump(exclude_unset=True)
-    for change in changes:
-        _merge(tree, change.model_dump(exclude_unset=True))
-    return Experiment.model_validate(tree)
-
-
-def _merge(tree: dict[str, Any], change: Mapping[str, Any]) -> None:
-    for key, value in change.items():
-        below = tree.get(key)
-        other_loss = key == "loss" and "name" in value and value["name"] != (below or {}).get("name")
-        if isinstance(value, dict) and isinstance(below, dict) and not other_loss:
-            _merge(below, value)
-        else:
-            tree[key] = value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Chooses settings that fit into a number of minutes, from seconds per image and the number of images.
 
-Settings form a ladder from quick to good: nothing trained, then small images for few epochs, then larger ones. The plan
-is the last rung whose estimate fits, with as many epochs more as fit. That larger images and more epochs are better is
+Candidates go from quick to good: nothing trained, then small images for few epochs, then larger ones. The plan is the
+last candidate whose estimate fits, with as many epochs more as fit. That larger images and more epochs are better is
 measured (docs/explanation/what_was_tried.md). Everything here is arithmetic; `costs` measures.
 """
 
@@ -10,9 +10,6 @@ from dataclasses import dataclass, replace
 
 from lookalike.config.defaults import input_size
 from lookalike.config.schema import Mode
-
-HEADROOM = 0.95
-"""The share of the budget that an estimate may use; starting and writing files take the rest."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,8 @@ class Costs:
     """Seconds measured on this machine.
 
     Attributes:
-        decode: reading, decoding and resizing one image.
+        decode: reading, decoding and resizing one image, with all decoding processes or threads at work.
+        decodes_ahead: whether the next images are decoded while the network computes, as for a GPU.
         frozen: the first stages of one image; nothing in mode finetune, everything in mode frozen.
         forward: the other stages of one image.
         step: the other stages of one image, forward and backward, with its share of the optimizer.
@@ -50,6 +48,11 @@ class Costs:
     forward: PerImage
     step: PerImage
     closed_form: float
+    decodes_ahead: bool = False
+
+    def decode_and(self, network: float) -> float:
+        """Seconds of one image that is decoded and takes `network` seconds in the network."""
+        return max(self.decode, network) if self.decodes_ahead else self.decode + network
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,8 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Rung:
-    """Settings that a budget decides; `epochs` 0 trains nothing."""
+class Candidate:
+    """Values of the settings that a budget decides; `epochs` 0 trains nothing."""
 
     mode: Mode
     image_size: int
@@ -72,9 +75,9 @@ class Rung:
 
 @dataclass(frozen=True)
 class Plan:
-    """A rung with its estimated seconds by phase."""
+    """A candidate with its estimated seconds by phase."""
 
-    rung: Rung
+    settings: Candidate
     seconds: dict[str, float]
 
     @property
@@ -83,23 +86,26 @@ class Plan:
         return sum(self.seconds.values()) / 60
 
 
-def ladder(mode: Mode, *, epochs: int, backbone_size: int, short_side: int, patch: int = 1) -> list[Rung]:
-    """The rungs of a mode from quick to good, by the size of the images.
+def candidates(
+    mode: Mode, *, epochs: int, backbone_size: int, short_side: int, patch: int = 1
+) -> list[Candidate]:
+    """The candidates of a mode from quick to good, by the size of the images.
 
     A network does best near the size that it was trained at, and enlarging images more than twice gains nothing.
 
     Args:
         epochs: of a run without a budget.
-        patch: sizes are multiples of it, and of 32 where it divides 32.
+        patch: sizes are multiples of it, and of 16 where it divides 16.
     """
     most = input_size(short_side, backbone_size, patch, gpu=True)
-    sizes = sorted({min(most, _rounded(backbone_size * share / 7, patch)) for share in (4, 5, 6, 7)})
-    untrained = [Rung("frozen", size, 0) for size in sizes]
+    shares = [share / 14 for share in range(8, 15)]
+    sizes = sorted({min(most, _rounded(backbone_size * share, patch)) for share in shares})
+    untrained = [Candidate("frozen", size, 0) for size in sizes]
     if mode == "frozen":
         return untrained
     few, usual, _ = (round(share * epochs) for share in EPOCHS[mode])
-    trained = [Rung(mode, size, few) for size in sizes[:-1]]
-    trained += [Rung(mode, size, usual) for size in sizes[-2:]]
+    trained = [Candidate(mode, size, few) for size in sizes[:-1]]
+    trained += [Candidate(mode, size, usual) for size in sizes[-2:]]
     return untrained + list(dict.fromkeys(trained))
 
 
@@ -114,76 +120,58 @@ def most_epochs(mode: Mode, epochs: int) -> int:
 
 
 def _rounded(side: float, patch: int) -> int:
-    grid = 32 if 32 % patch == 0 else patch
+    grid = 16 if 16 % patch == 0 else patch
     return max(grid, round(side / grid) * grid)
 
 
-def estimate(rung: Rung, costs: Costs, counts: Counts, *, views: int = 2) -> dict[str, float]:
+def estimate(settings: Candidate, costs: Costs, counts: Counts, *, views: int = 2) -> dict[str, float]:
     """Seconds of each phase of a run.
 
     Args:
         views: how many views of an image an embedding averages.
     """
-    size, known = rung.image_size, counts.train + counts.validation
+    size, known = settings.image_size, counts.train + counts.validation
     forward, cached = costs.forward(size), costs.frozen(size)
-    once_more = costs.decode if rung.mode == "finetune" else 0.0  # nothing is cached: each pass decodes
-    passes = once_more + views * forward
-    if rung.mode == "frozen":
+    passes, step = views * forward, costs.step(size)
+    if settings.mode == "finetune":  # nothing is cached: each pass decodes
+        passes, step = costs.decode_and(passes), costs.decode_and(step)
+    elif settings.mode == "frozen":
         cached, passes = cached + forward, 0.0
     phases = {
-        "caching": 0.0 if rung.mode == "finetune" else known * (costs.decode + views * cached),
+        "caching": 0.0 if settings.mode == "finetune" else known * costs.decode_and(views * cached),
         "start": counts.train * passes + counts.validation * passes + 2 * costs.closed_form,
-        "training": rung.epochs * counts.train * (once_more + costs.step(size)),
-        "validation": rung.epochs * counts.validation * passes,
-        "finish": (counts.train + counts.validation) * passes + costs.closed_form if rung.epochs else 0.0,
-        "test": counts.test * (costs.decode + views * (costs.frozen(size) + 2 * forward)),
+        "training": settings.epochs * counts.train * step,
+        "validation": settings.epochs * counts.validation * passes,
+        "finish": (counts.train + counts.validation) * passes + costs.closed_form if settings.epochs else 0.0,
+        "test": counts.test * costs.decode_and(views * (costs.frozen(size) + 2 * forward)),
     }
     return {phase: seconds for phase, seconds in phases.items() if seconds > 0}
 
 
 def plan_run(
-    rungs: Sequence[Rung], costs: Costs, counts: Counts, *, minutes: float, most: int = 0, views: int = 2
+    options: Sequence[Candidate],
+    costs: Costs,
+    counts: Counts,
+    *,
+    minutes: float,
+    most: int = 0,
+    views: int = 2,
 ) -> Plan:
-    """The last rung whose estimate fits into `minutes`, then more epochs; the quickest of all where none fits.
+    """The last candidate whose estimate fits into `minutes`, then more epochs; the quickest of all where none fits.
 
     Args:
-        most: epochs, if a rung trains at all; 0 for those of the rung.
+        most: epochs, if a candidate trains at all; 0 for those of the candidate.
     """
 
-    def planned(rung: Rung) -> Plan:
-        return Plan(rung, estimate(rung, costs, counts, views=views))
+    def planned(settings: Candidate) -> Plan:
+        return Plan(settings, estimate(settings, costs, counts, views=views))
 
     def last_that_fits(plans: Sequence[Plan]) -> Plan | None:
-        return next((plan for plan in reversed(plans) if plan.minutes <= HEADROOM * minutes), None)
+        return next((plan for plan in reversed(plans) if plan.minutes <= minutes), None)
 
-    plans = [planned(rung) for rung in rungs]
+    plans = [planned(settings) for settings in options]
     chosen = last_that_fits(plans)
     if chosen is None:
         return min(plans, key=lambda plan: plan.minutes)
-    more = range(chosen.rung.epochs, most + 1) if chosen.rung.epochs else ()
-    return last_that_fits([planned(replace(chosen.rung, epochs=epochs)) for epochs in more]) or chosen
-
-
-def plan_lines(plan: Plan, doubled: Plan, *, minutes: float) -> str:
-    """The plan for people: settings, minutes of each phase, and what twice the time would change."""
-    lines = [f"plan for {minutes:g} minutes: {_settings(plan.rung)}; {duration(plan)}"]
-    if plan.minutes > minutes:
-        lines.append(
-            f"even the quickest settings take about {plan.minutes:.1f} minutes here; give more, or fewer images"
-        )
-    if doubled.rung == plan.rung:
-        lines.append("twice the time would change nothing")
-    else:
-        lines.append(f"twice the time: {_settings(doubled.rung)}; about {doubled.minutes:.1f} minutes")
-    return "\n".join(lines)
-
-
-def duration(plan: Plan) -> str:
-    """The estimated minutes in all and of each phase."""
-    phases = ", ".join(f"{phase} {seconds / 60:.1f}" for phase, seconds in plan.seconds.items())
-    return f"about {plan.minutes:.1f} minutes ({phases})"
-
-
-def _settings(rung: Rung) -> str:
-    what = f"mode {rung.mode} at {rung.image_size} px"
-    return f"{what}, {rung.epochs} epochs" if rung.epochs else f"{what}, nothing trained"
+    more = range(chosen.settings.epochs, most + 1) if chosen.settings.epochs else ()
+    return last_that_fits([planned(replace(chosen.settings, epochs=epochs)) for epochs in more]) or chosen

@@ -8,6 +8,7 @@ from lookalike.config.schema import Mode
 from lookalike.data.splits import Split
 from lookalike.errors import ArgumentError, DataError
 from lookalike.losses import LOSSES, BatchPlanner, MetricLoss
+from lookalike.models.embedder import Embedder
 from lookalike.training.context import RunContext
 from lookalike.training.evaluate_run import check_roles
 from lookalike.training.inputs import Batches
@@ -15,8 +16,8 @@ from lookalike.training.planned_batches import check_plan
 from lookalike.training.setup import build_batch_sampler, build_loss
 
 
-def check_run(context: RunContext) -> list[str]:
-    """Refuses settings and data that cannot train; returns warnings.
+def check_run(context: RunContext, embedder: Embedder) -> list[str]:
+    """Refuses settings and data that cannot train `embedder`; returns warnings.
 
     Raises:
         ArgumentError: the loss or the sampler refuses a setting, or no batch has what the loss needs.
@@ -24,11 +25,19 @@ def check_run(context: RunContext) -> list[str]:
     """
     check_validation(context.split)
     train, experiment = context.split.train, context.experiment
-    # in few dimensions: with many classes the loss itself may be large
-    loss = build_loss(
-        experiment, train.num_classes, 32, channels=8, generator=torch.Generator(), coarse=train.coarse
-    )
     check_mode(experiment.loss.name, context.mode)
+    plans = issubclass(LOSSES[experiment.loss.name], BatchPlanner)
+    with torch.device(
+        "cpu" if plans else "meta"
+    ):  # with many classes the proxies may be large; these take no memory
+        loss = build_loss(
+            experiment,
+            train.num_classes,
+            embedder.embedding_dim,
+            channels=embedder.channels,
+            generator=torch.Generator("cpu"),
+            coarse=train.coarse,
+        )
     if context.processes.size > 1 and (isinstance(loss, BatchPlanner) or loss.needs_feature_maps):
         raise ArgumentError(f"loss '{experiment.loss.name}' trains in one process; use --devices 1")
     labels = torch.from_numpy(train.labels.copy())

@@ -11,7 +11,7 @@ from lookalike.evaluation import Interval, paired_difference
 from lookalike.models.views import mean_of_views
 from lookalike.training.context import RunContext
 from lookalike.training.embed_inputs import pooled_by_view
-from lookalike.training.evaluate_run import score
+from lookalike.training.evaluate_run import score_in_run
 from lookalike.training.inputs import Inputs
 from lookalike.training.projection import init_start
 from lookalike.training.summary import describe_gain
@@ -36,10 +36,10 @@ def choose_views(
         if context.start_from is None:
             init_start(context, embedder, pooled[0], inputs.labels)
         one, both = (
-            score(
+            score_in_run(
+                context,
                 held_inputs.table,
                 embedder.project(vectors.to(context.fabric.device)).detach().cpu().numpy(),
-                processes=context.processes,
             )
             for vectors in (held[0], mean_of_views(held))
         )

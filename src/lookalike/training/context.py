@@ -1,7 +1,7 @@
-"""The facts of a training run, which do not change while it runs, and the clock of its phases."""
+"""The facts of a training run, which do not change while it runs: how it is executed, what it is, and its clock."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,24 @@ from lookalike.data.splits import Split
 from lookalike.training.run_dir import RunDir
 from lookalike.utils.distributed import Processes
 from lookalike.utils.progress import Progress
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Where a run computes and what it reports; no number depends on it.
+
+    Attributes:
+        device: "auto" (a GPU if there is one), "cpu", "cuda" or "mps".
+        devices: processes that train together, each with its share of every batch. Under `torchrun` its processes
+            are used.
+        log_to: where the numbers of each step go, besides the run directory: "csv", "tensorboard", "wandb".
+        progress: what reports phases, lines and warnings; silent by default.
+    """
+
+    device: str = "auto"
+    devices: int = 1
+    log_to: Sequence[str] = ()
+    progress: Progress = field(default_factory=Progress)
 
 
 class PhaseClock:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lookalike.config.experiment import Experiment
 from lookalike.config.schema import Mode
+from lookalike.data.dataloader import SLOW, embedding_workers
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.transforms import EvalTransform
@@ -23,10 +24,13 @@ from lookalike.models.whitening import whitened
 from lookalike.training.budget import Costs, line_through
 from lookalike.training.launch import default_precision
 from lookalike.training.trainable import TrainablePart
+from lookalike.utils.cpus import available_cpus
 from lookalike.utils.device import keep_random_state
+from lookalike.utils.threads import thread_count
 
 IMAGES = 16
-"""Images of a measured batch; the cost of one image hardly depends on it from here on."""
+"""Images of a measured batch at the larger size. At the smaller size there are more, of the same pixels in all,
+since each batch costs a little whatever it holds."""
 DTYPES = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 WIDTH = 512
 """Width of the measured closed form; its cost grows with the third power of the width."""
@@ -45,12 +49,32 @@ def measure_costs(
         frozen_stages = experiment.train.frozen_stages or embedder.default_frozen_stages()
     dtype = DTYPES.get(experiment.train.precision or default_precision(device.type))
     with keep_random_state(device):
-        found = [_at_size(embedder, mode, frozen_stages, size, device, dtype) for size in sizes]
+        found = [
+            _at_size(
+                embedder, mode, frozen_stages, size, round(IMAGES * (max(sizes) / size) ** 2), device, dtype
+            )
+            for size in sizes
+        ]
     frozen, forward, step = (
         line_through((sizes[0], one), (sizes[1], other)) for one, other in zip(*found, strict=True)
     )
     cubed = (embedder.pooled_dim / WIDTH) ** 3
-    return Costs(_decoding(embedder, table), frozen, forward, step, cubed * _closed_form())
+    decoding = _decoding(embedder, table)
+    at_once, ahead = decoders(experiment.data.workers, device, decoding)
+    return Costs(decoding / at_once, frozen, forward, step, cubed * _closed_form(), ahead)
+
+
+def decoders(workers: int | None, device: torch.device, seconds: float) -> tuple[int, bool]:
+    """How many images are decoded at a time, and whether while the network computes; see `data.dataloader`.
+
+    Args:
+        workers: `data.workers`.
+        seconds: that one image takes.
+    """
+    processes = embedding_workers(workers, device)
+    if processes:
+        return min(processes, available_cpus()), device.type != "cpu"
+    return thread_count() if seconds > SLOW else 1, False
 
 
 def _at_size(
@@ -58,16 +82,18 @@ def _at_size(
     mode: Mode,
     frozen_stages: int,
     size: int,
+    count: int,
     device: torch.device,
     dtype: torch.dtype | None,
 ) -> tuple[float, float, float]:
     """Seconds per image of the first stages, of the others forward, and of the others with a backward.
 
     Args:
+        count: images of the measured batch.
         dtype: that the stages which train compute in; None: float32.
     """
     mixed = torch.autocast(device.type, dtype=dtype, enabled=dtype is not None)
-    images = torch.randint(0, 256, (IMAGES, 3, size, size), dtype=torch.uint8, device=device)
+    images = torch.randint(0, 256, (count, 3, size, size), dtype=torch.uint8, device=device)
     fused = TrainablePart(fuse_for_inference(embedder), mode, frozen_stages)
     frozen, inputs, first = 0.0, images, None
     if mode != "finetune":
@@ -83,7 +109,7 @@ def _at_size(
     with mixed:
         step = _seconds(lambda: _backward(trained, inputs), device)
     embedder.eval()
-    return frozen / IMAGES, forward / IMAGES, step / IMAGES
+    return frozen / count, forward / count, step / count
 
 
 def _backward(part: TrainablePart, inputs: Tensor) -> None:
@@ -93,7 +119,8 @@ def _backward(part: TrainablePart, inputs: Tensor) -> None:
 
 
 def _decoding(embedder: Embedder, table: LabeledImages) -> float:
-    """Of images spread over the table, the middle one: one large photo among thumbnails decides nothing."""
+    """Seconds of one image in one thread: the median of a few, so that one large photo among thumbnails decides
+    nothing."""
     dataset = ImageDataset(table, EvalTransform(embedder.preprocessing))
     seconds = []
     for row in np.linspace(0, len(table) - 1, num=min(len(table), IMAGES)).astype(int):

@@ -3,21 +3,21 @@
 `score` is used by training, by `evaluate RUN` and by the report, so their numbers agree by construction.
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.load import load_images, reading
 from lookalike.embedding import embed
 from lookalike.errors import DataError
 from lookalike.evaluation import RetrievalResult, evaluate
 from lookalike.models.checkpoint import load_model
+from lookalike.training.context import RunContext
 from lookalike.training.run_dir import RunDir
+from lookalike.training.run_images import load_named_or_own
 from lookalike.training.start_from import own_split
 from lookalike.utils.device import pick_device
 from lookalike.utils.progress import Progress
@@ -55,13 +55,16 @@ def score(table: LabeledImages, matrix: NDArray[np.float32], **options: Any) -> 
     )
 
 
+def score_in_run(context: RunContext, table: LabeledImages, matrix: NDArray[np.float32]) -> RetrievalResult:
+    """`score` on the run's device, shared among its processes."""
+    return score(table, matrix, processes=context.processes, device=context.fabric.device)
+
+
 def evaluate_run(
     folder: RunDir,
     data: str | None = None,
     *,
-    layout: str | None = None,
-    verify: bool = True,
-    ignore_labels: Collection[str] = (),
+    reading_options: Mapping[str, Any] | None = None,
     on_bad_file: str = "skip",
     device: str = "auto",
     progress: Progress | None = None,
@@ -73,30 +76,21 @@ def evaluate_run(
     split of other data that names one; on all images of other data otherwise. The result's notes say which,
     and name classes that were trained on.
 
+    Args:
+        reading_options, on_bad_file: see `load_named_or_own`.
+
     Raises:
         FileError: no run, or no model in it.
         DataError: the run's own data is not where it was.
     """
     embedder, config = load_model(folder.path)
-    facts = folder.read_json("data.json")
-    if data is None:
-        settings = folder.experiment().data
-        table = load_images(
-            _own_data(facts), **reading(settings), on_bad_file=settings.on_bad_file, progress=progress
-        )
-    else:
-        table = load_images(
-            data,
-            layout=layout,
-            verify=verify,
-            ignore_labels=ignore_labels,
-            on_bad_file=on_bad_file,
-            progress=progress,
-        )
+    table = load_named_or_own(
+        folder, data, options=reading_options, on_bad_file=on_bad_file, progress=progress
+    )
     split = own_split(folder, table)
     if data is None and split is None:
         raise DataError(
-            f"the data at '{facts['source']}' changed since the run '{folder.path}'; name the data to use"
+            f"the data at '{table.source}' changed since the run '{folder.path}'; name the data to use"
         )
     if split is not None:
         part = split.test
@@ -111,12 +105,5 @@ def evaluate_run(
     trained = f"; {len(known)} of them have names that training also had" if known else ""
     target = pick_device(device)
     embeddings = embed(embedder, part, device=target, progress=progress)
-    result = score(part, embeddings.matrix, **options)
+    result = score(part, embeddings.matrix, device=target, **options)
     return replace(result, notes=(where + trained, *result.notes))
-
-
-def _own_data(facts: dict[str, Any]) -> str:
-    source = str(facts["source"])
-    if source.startswith(("/", "~")) and not Path(source).expanduser().exists():
-        raise DataError(f"the run's data is no longer at '{source}'; name the data to measure on")
-    return source

@@ -23,6 +23,7 @@ from lookalike.data.transforms import EvalTransform, TrainTransform
 from lookalike.embedding import map_images
 from lookalike.errors import ArgumentError
 from lookalike.training.context import RunContext
+from lookalike.training.launch import is_first_on_machine
 from lookalike.training.trainable import FrozenPart
 from lookalike.utils.array_store import ArrayStore
 from lookalike.utils.cache_dir import cache_folder, cache_limit, format_size
@@ -100,9 +101,8 @@ class FeatureCache:
             if context.is_main_process:
                 self._fill(wanted)
             context.processes.barrier(patient=True)
-            here = all(self.store.has(self.key(view)) for view in wanted)
-            if not here:  # this is another machine, with another cache
-                self._fill(wanted)
+            if is_first_on_machine() and not all(self.store.has(self.key(view)) for view in wanted):
+                self._fill(wanted)  # this is another machine, with another cache
             context.processes.barrier(patient=True)
         self._arrays |= {view: self.store.open(self.key(view)) for view in wanted}
 

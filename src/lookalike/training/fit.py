@@ -12,7 +12,7 @@ The chosen model is never worse on validation than the start.
 """
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,9 +28,9 @@ from lookalike.data.screen import describe_copies, find_test_copies
 from lookalike.data.splits import Split
 from lookalike.errors import ArgumentError
 from lookalike.training.checks import check_run
-from lookalike.training.context import RunContext
+from lookalike.training.context import RunContext, RunOptions
 from lookalike.training.data_facts import check_same_data, data_facts, save_image_hashes
-from lookalike.training.evaluate_run import score
+from lookalike.training.evaluate_run import score, score_in_run
 from lookalike.training.final_test import embed_test_images
 from lookalike.training.inputs import build_cache
 from lookalike.training.launch import launch
@@ -79,30 +79,24 @@ def fit(
     overwrite: bool = False,
     split: Split | None = None,
     score_test: bool = True,
-    device: str = "auto",
-    devices: int = 1,
     minutes: float | None = None,
-    log_to: Sequence[str] = (),
-    progress: Progress | None = None,
+    options: RunOptions | None = None,
 ) -> FitResult:
     """Trains on `data`, measures, and leaves a run directory.
 
     Args:
         data: a table, or what `read` takes: a folder, a table file, an archive, a name.
         out: the run directory; new, or with `overwrite` an earlier run's, or with `resume` an interrupted one's.
-        experiment: the settings; not with `resume`, which keeps the run's own.
+        experiment: the settings; the defaults when None. Not with `resume`, which keeps the run's own.
         start_from: another run directory, whose model and proxies training starts from. Classes that it has seen
             are not held out for the test.
         test_on_trained: accept test classes that the run of `start_from` has seen; the result marks them.
         split: which classes train, validate and test; None: `Experiment.split` of the data. Where the validation
             images are test images, the result says that the test was used to select.
         score_test: False leaves the test classes alone, as a search over settings must.
-        device: "auto", "cpu", "cuda" or "mps".
-        devices: processes that train together, each with its share of every batch; the numbers are those of
-            one process. Under `torchrun` its processes are used.
         minutes: about how long the run may take on this machine; mode, input size and epochs that the experiment
             leaves open are planned from a measurement of a few seconds. None: the defaults.
-        log_to: where the numbers of each step go, besides the run directory: "csv", "tensorboard", "wandb".
+        options: where the run computes, what it reports; no number depends on it.
 
     Raises:
         FileError: `out` cannot be used, or `data` is not the run's data.
@@ -111,18 +105,20 @@ def fit(
         MissingExtraError: the package of a logger is not installed.
         TrainingError: the loss is not finite.
     """
-    check_loggers(log_to)
-    if minutes is not None and (resume or devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ):
+    options = options or RunOptions()
+    check_loggers(options.log_to)
+    if minutes is not None and (resume or options.devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ):
         raise ArgumentError("minutes is for a new run in one process; drop it, or drop resume and devices")
-    run_dir, progress = RunDir(out), progress or Progress()
+    if resume and (overwrite or experiment is not None or start_from is not None):
+        raise ArgumentError(
+            "resume continues a run with its own settings; drop experiment, start_from and overwrite"
+        )
+    run_dir, progress, accelerator = RunDir(out), options.progress, pick_device(options.device).type
     if resume:
-        experiment = run_dir.experiment()
-        earlier = run_dir.read_json("data.json")
-        start_from, test_on_trained = earlier["start_from"], earlier.get("test_on_trained", False)
+        experiment, (start_from, test_on_trained) = run_dir.experiment(), _earlier_start(run_dir)
     else:
         run_dir.check_free(overwrite=overwrite)
-    start_from = Path(start_from).resolve() if start_from else None
-    accelerator = pick_device(device).type
+        start_from = Path(start_from).resolve() if start_from else None
     experiment = (experiment or Experiment()).check(accelerator)
     if start_from and not resume:
         experiment = experiment.with_network_of(RunDir(start_from).experiment())
@@ -143,28 +139,34 @@ def fit(
         )
     if not resume:
         experiment = resolve_experiment(experiment, split, accelerator=accelerator)
-    fabric = launch(accelerator, devices, experiment.train.precision)
+    fabric = launch(accelerator, options.devices, experiment.train.precision)
     if Processes.all().rank > 0:
         progress = Progress()  # only the main process reports
-    context = RunContext(experiment, split, run_dir, fabric, progress, start_from, log_to=tuple(log_to))
-    warnings = check_run(context)
+    context = RunContext(
+        experiment, split, run_dir, fabric, progress, start_from, log_to=tuple(options.log_to)
+    )
     network = build_network(context)
+    warnings = check_run(context, network.embedder)
     with run_dir.locked() if context.is_main_process else nullcontext():
         if context.is_main_process:
             _open_run(context, facts, before, resume=resume, overwrite=overwrite)
         context.processes.barrier(patient=True)
         progress.say(describe_plan(context))
-        for warning in warnings:
-            progress.warn(warning)
         if start_from:
             progress.say(describe_start(start_from, split, before))
-            for warning in seen_warnings(split, before, seen):
-                progress.warn(warning)
-        if copies:
-            progress.warn(describe_copies(copies))
+            warnings += seen_warnings(split, before, seen)
+        for warning in warnings + ([describe_copies(copies)] if copies else []):
+            progress.warn(warning)
         if not resume and minutes is None and (expected := estimate_run(context)):
             progress.say(expected)
         return _run(context, network, copies, seen, score_test=score_test)
+
+
+def _earlier_start(run_dir: RunDir) -> tuple[Path | None, bool]:
+    """What an interrupted run started from, and whether it accepts test classes that were trained on."""
+    facts = run_dir.read_json("data.json")
+    start_from = facts["start_from"]
+    return Path(start_from) if start_from else None, facts.get("test_on_trained", False)
 
 
 def _run(
@@ -191,7 +193,7 @@ def _run(
 
     vectors = embed_test_images(context, network, start, cache)
     with context.clock.phase("evaluation"):
-        before, after = (score(context.split.test, matrix, processes=context.processes) for matrix in vectors)
+        before, after = (score_in_run(context, context.split.test, matrix) for matrix in vectors)
     result |= {"test": after.to_dict(), "test_start": before.to_dict(), "seconds": context.clock.seconds()}
     if context.is_main_process:
         after.save(context.run_dir.path / "test_queries")

@@ -139,8 +139,8 @@ class ImageInputs:
         self.labels = torch.from_numpy(table.labels.copy())
         self._augmented = ImageDataset(table, transform, seed=seed)
         plain = ImageDataset(table, EvalTransform(transform.preprocessing))
-        self._batches = ImageLoader(self._augmented, decoding_workers(workers))
-        self._plain = ImageLoader(plain, embedding_workers(workers, device))
+        self._batches = ImageLoader(self._augmented, decoding_workers(workers), device=device)
+        self._plain = ImageLoader(plain, embedding_workers(workers, device), device=device)
 
     def __len__(self) -> int:
         return len(self.table)

@@ -54,3 +54,8 @@ def default_precision(accelerator: str) -> Precision:
     if accelerator != "cuda":
         return "32-true"
     return "bf16-mixed" if torch.cuda.is_bf16_supported(including_emulation=False) else "16-mixed"
+
+
+def is_first_on_machine() -> bool:
+    """Whether this is the first process of the run on this machine, or the only one."""
+    return int(os.environ.get("LOCAL_RANK") or 0) == 0

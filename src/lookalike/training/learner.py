@@ -9,7 +9,7 @@ from lookalike.config.schema import TrainSettings
 from lookalike.losses import MetricLoss
 from lookalike.losses.sharded import Sharded
 from lookalike.models.batch_norm import freeze_batch_norm, set_batch_norm_momentum
-from lookalike.optim.factory import Optimizers
+from lookalike.optim.optimizers import Optimizers
 from lookalike.training.state import TrainingState, clone_state
 from lookalike.training.step_log import StepLog
 from lookalike.training.trainable import TrainablePart

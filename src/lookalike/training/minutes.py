@@ -9,14 +9,12 @@ from lookalike.config.experiment import Experiment
 from lookalike.data.splits import Split
 from lookalike.models.backbones import describe
 from lookalike.training.budget import (
+    Candidate,
     Counts,
     Plan,
-    Rung,
-    duration,
+    candidates,
     estimate,
-    ladder,
     most_epochs,
-    plan_lines,
     plan_run,
 )
 from lookalike.training.context import RunContext
@@ -40,8 +38,8 @@ def estimate_run(context: RunContext) -> str:
     costs = measure_costs(
         experiment, context.mode, split.train, (_half(size, patch), size), context.fabric.device
     )
-    rung = Rung(context.mode, size, epochs)
-    plan = Plan(rung, estimate(rung, costs, counts, views=_views(experiment)))
+    chosen = Candidate(context.mode, size, epochs)
+    plan = Plan(chosen, estimate(chosen, costs, counts, views=_views(experiment)))
     return f"{duration(plan)} on this machine; --minutes N plans for another time"
 
 
@@ -59,8 +57,8 @@ def plan_experiment(
     mode = experiment.train.mode or default_mode(gpu=accelerator != "cpu")
     facts, table = describe(experiment.model.backbone), split.trainval
     epochs = default_epochs(mode, images=len(split.train), batch=experiment.batch.images)
-    rungs = allowed(
-        ladder(
+    options = allowed(
+        candidates(
             mode,
             epochs=epochs,
             backbone_size=facts.preprocessing.size,
@@ -69,7 +67,7 @@ def plan_experiment(
         ),
         experiment,
     )
-    largest = max(rung.image_size for rung in rungs)
+    largest = max(option.image_size for option in options)
     costs = measure_costs(
         experiment, mode, table, (_half(largest, facts.patch), largest), torch.device(accelerator)
     )
@@ -77,27 +75,55 @@ def plan_experiment(
     views = _views(experiment)
     most = most_epochs(mode, epochs) if experiment.train.epochs is None else 0
     plan, doubled = (
-        plan_run(rungs, costs, counts, minutes=by * minutes, most=most, views=views) for by in (1, 2)
+        plan_run(options, costs, counts, minutes=by * minutes, most=most, views=views) for by in (1, 2)
     )
     progress.say(plan_lines(plan, doubled, minutes=minutes))
-    rung = plan.rung
+    chosen = plan.settings
     return experiment.override(
-        [f"train.mode={rung.mode}", f"train.epochs={rung.epochs}", f"data.image_size={rung.image_size}"]
+        [
+            f"train.mode={chosen.mode}",
+            f"train.epochs={chosen.epochs}",
+            f"data.image_size={chosen.image_size}",
+        ]
     )
 
 
-def allowed(rungs: list[Rung], experiment: Experiment) -> list[Rung]:
-    """The rungs with what the experiment sets in place of what it leaves open; equal ones once."""
+def allowed(options: list[Candidate], experiment: Experiment) -> list[Candidate]:
+    """The candidates with what the experiment sets in place of what it leaves open; equal ones once."""
     train, size = experiment.train, experiment.data.image_size
     if train.mode is not None:
-        rungs = [rung for rung in rungs if rung.mode == train.mode]
+        options = [option for option in options if option.mode == train.mode]
     if train.epochs is not None:
-        rungs = [
-            replace(rung, epochs=train.epochs) for rung in rungs if (rung.epochs > 0) == (train.epochs > 0)
-        ] or [replace(rung, epochs=train.epochs) for rung in rungs]
+        alike = [option for option in options if (option.epochs > 0) == (train.epochs > 0)]
+        options = [replace(option, epochs=train.epochs) for option in alike or options]
     if size is not None:
-        rungs = [replace(rung, image_size=size) for rung in rungs]
-    return list(dict.fromkeys(rungs))
+        options = [replace(option, image_size=size) for option in options]
+    return list(dict.fromkeys(options))
+
+
+def plan_lines(plan: Plan, doubled: Plan, *, minutes: float) -> str:
+    """The plan for people: settings, minutes of each phase, and what twice the time would change."""
+    lines = [f"plan for {minutes:g} minutes: {_in_words(plan.settings)}; {duration(plan)}"]
+    if plan.minutes > minutes:
+        lines.append(
+            f"even the quickest settings take about {plan.minutes:.1f} minutes here; give more, or fewer images"
+        )
+    if doubled.settings == plan.settings:
+        lines.append("twice the time would change nothing")
+    else:
+        lines.append(f"twice the time: {_in_words(doubled.settings)}; about {doubled.minutes:.1f} minutes")
+    return "\n".join(lines)
+
+
+def duration(plan: Plan) -> str:
+    """The estimated minutes in all and of each phase."""
+    phases = ", ".join(f"{phase} {seconds / 60:.1f}" for phase, seconds in plan.seconds.items())
+    return f"about {plan.minutes:.1f} minutes ({phases})"
+
+
+def _in_words(settings: Candidate) -> str:
+    what = f"mode {settings.mode} at {settings.image_size} px"
+    return f"{what}, {settings.epochs} epochs" if settings.epochs else f"{what}, nothing trained"
 
 
 def _half(size: int, patch: int) -> int:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from lookalike.errors import ArgumentError
 from lookalike.losses import MetricLoss
-from lookalike.models import whitening
+from lookalike.models import projections, whitening
 from lookalike.models.embedder import Embedder
 from lookalike.training.context import RunContext
 from lookalike.training.inputs import Inputs
@@ -27,11 +27,11 @@ def init_projection(
     elif form == "pca":
         projection = whitening.pca(pooled_NF, dim)
     elif form == "identity":
-        projection = whitening.identity(features, dim)
+        projection = projections.identity(features, dim)
     else:
         generator = torch.Generator().manual_seed(context.experiment.seed)
         init = "kaiming" if form == "kaiming" else "uniform"
-        projection = whitening.random(features, dim, generator, init=init)
+        projection = projections.random(features, dim, generator, init=init)
     embedder.set_projection(*projection)
 
 

@@ -12,7 +12,7 @@ from lookalike.evaluation import RetrievalResult, embedding_health
 from lookalike.losses import BatchPlanner, MetricLoss
 from lookalike.training.context import RunContext
 from lookalike.training.embed_inputs import embed_all
-from lookalike.training.evaluate_run import score
+from lookalike.training.evaluate_run import score_in_run
 from lookalike.training.inputs import Batches, Inputs
 from lookalike.training.loggers import LogTarget
 from lookalike.training.loop import train
@@ -46,7 +46,7 @@ class Validation:
         """
         with self.context.clock.phase("validation"):
             table, embeddings = self.inputs.table, self._embed()
-            result = score(table, embeddings, processes=self.context.processes)
+            result = score_in_run(self.context, table, embeddings)
             health = embedding_health(embeddings, table.labels)
         if health.collapsed:
             self.context.progress.warn(health.warning)

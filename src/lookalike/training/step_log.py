@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lookalike.optim.factory import Optimizers
+from lookalike.optim.optimizers import Optimizers
 from lookalike.training.loggers import LOGGERS, Kind, Logger, LogTarget
 
 

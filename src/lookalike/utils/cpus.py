@@ -1,5 +1,6 @@
 """Limits of this process: CPUs by affinity, container and ranks; open files; shared memory."""
 
+import contextlib
 import math
 import os
 import shutil
@@ -10,6 +11,7 @@ from lookalike.errors import FileError, first_line
 CGROUP = Path("/sys/fs/cgroup")
 SHARED_MEMORY = Path("/dev/shm")
 LEAST_SHARED_MEMORY = 1 << 20
+OOM_SCORE, END_FIRST = Path("/proc/self/oom_score_adj"), 800
 _MORE_SHARED_MEMORY = (
     "decoding processes have too little shared memory (/dev/shm); set data.workers=0, or give the container more, such "
     "as docker run --shm-size=1g"
@@ -69,6 +71,13 @@ def check_shared_memory(place: Path = SHARED_MEMORY) -> None:
     """
     if place.is_dir() and shutil.disk_usage(place).free < LEAST_SHARED_MEMORY:
         raise FileError(_MORE_SHARED_MEMORY)
+
+
+def end_this_process_first(worker: int = 0) -> None:
+    """Asks Linux to end this process first where memory runs out, so that the main process can say what to change."""
+    with contextlib.suppress(OSError):
+        score = max(END_FIRST, int(OOM_SCORE.read_text(encoding="utf-8")))
+        OOM_SCORE.write_text(str(score), encoding="utf-8")
 
 
 def why_worker_ended(error: BaseException) -> str | None:

@@ -23,6 +23,14 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+def free_memory_mb(device: torch.device) -> float:
+    """Memory that tensors can still take on a CUDA GPU, what torch holds in reserve included; infinite elsewhere."""
+    if device.type != "cuda":
+        return float("inf")
+    reserve = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return float(torch.cuda.mem_get_info(device)[0] + reserve) / 2**20
+
+
 def keep_random_state(device: torch.device) -> AbstractContextManager[None]:
     """A context after which torch's random state, on the CPU and on this device, is what it was."""
     return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])

@@ -58,7 +58,7 @@ def read(folder: Path, *, verify: bool = True) -> LabeledImages:
 
 def _listed(file: Path) -> list[str]:
     paths = []
-    for number, line in enumerate(read_lines(file), start=1):
+    for number, line in read_lines(file):
         fields = line.split(maxsplit=1)
         if len(fields) != 2 or "/" not in fields[1]:
             raise DataError(f"{file}: line {number} is not 'image_id class_folder/image'")

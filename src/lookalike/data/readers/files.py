@@ -80,8 +80,7 @@ def list_images(folder: Path) -> ImageListing:
         FileError: a folder cannot be listed, or a link leads to a folder above it.
     """
     found: list[str] = []
-    left_out: Counter[str] = Counter()
-    first_left_out = ""
+    left_out: list[str] = []
     hidden: list[str] = []
     empty: list[str] = []
     in_cloud: list[str] = []
@@ -99,18 +98,19 @@ def list_images(folder: Path) -> ImageListing:
         real_of[at] = real
         reached[real] += 1
         inside = os.path.join(at, "")[len(top) :].replace(os.sep, "/")
-        hidden += [inside + name for name in folders if _hides_images(Path(at, name))]
+        hidden += [
+            inside + name for name in folders if name.startswith(".") and _hides_images(Path(at, name))
+        ]
         in_cloud += [inside + name for name in files if name.endswith(".icloud")]
         folders[:] = [name for name in folders if not is_system_file(name)]
         before = len(found)
         for name in files:
             if is_system_file(name):
                 continue
-            if is_image(os.path.join(at, name)):
+            if is_image(f"{at}/{name}"):
                 found.append(inside + name)
             elif inside or _suffix(name) not in TABLES_AND_LISTS:
-                left_out[_suffix(name) or "no suffix"] += 1
-                first_left_out = first_left_out or inside + name
+                left_out.append(inside + name)
         if len(found) == before and not folders and inside:
             empty.append(inside.removesuffix("/"))
     notes = [
@@ -123,10 +123,11 @@ def list_images(folder: Path) -> ImageListing:
         if paths
     ]
     if left_out:
-        kinds = ", ".join(f"{suffix} {count:,}" for suffix, count in left_out.most_common(6))
-        count = left_out.total()
+        kinds = Counter(_suffix(path) or "no suffix" for path in sorted(left_out)).most_common(6)
+        listed = ", ".join(f"{suffix} {count:,}" for suffix, count in kinds)
+        count = len(left_out)
         files_are = "file is not an image and was" if count == 1 else "files are not images and were"
-        notes.append(f"{count:,} {files_are} left out: {kinds} (first {first_left_out})")
+        notes.insert(0, f"{count:,} {files_are} left out: {listed} (first {min(left_out)})")
     twice = [real for real, times in reached.items() if times > 1]
     if twice:
         notes.append(
@@ -136,8 +137,8 @@ def list_images(folder: Path) -> ImageListing:
 
 
 def _hides_images(folder: Path) -> bool:
-    """Whether this is a hidden folder with images, by their suffixes; those of operating systems are not meant."""
-    if not folder.name.startswith(".") or folder.name.casefold() in (".thumbnails", ".trash"):
+    """Whether a hidden folder holds images, by their suffixes; those of operating systems are not meant."""
+    if folder.name.casefold() in (".thumbnails", ".trash"):
         return False
     try:
         return any(Path(name).suffix.lower() in image_suffixes() for name in os.listdir(folder))
@@ -246,8 +247,8 @@ def check_counts(name: str, found: Mapping[str, int], published: Mapping[str, in
         )
 
 
-def read_lines(file: Path) -> list[str]:
-    """Lines of a UTF-8 text file without the empty ones.
+def read_lines(file: Path) -> list[tuple[int, str]]:
+    """Lines of a UTF-8 text file without the empty ones, each with its number as an editor shows it.
 
     Raises:
         FileError: it cannot be read.
@@ -256,4 +257,4 @@ def read_lines(file: Path) -> list[str]:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise FileError(f"{file}: cannot be read as text ({error})") from error
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [(at, line.strip()) for at, line in enumerate(text.splitlines(), start=1) if line.strip()]

@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ TRAIN, VALIDATION, TEST = Part("train"), Part("validation"), Part("test")
 PARTS: dict[str, Part] = {
     "train": TRAIN,
     "training": TRAIN,
+    "trainval": TRAIN,
     "val": VALIDATION,
     "valid": VALIDATION,
     "validation": VALIDATION,
@@ -45,6 +46,8 @@ PARTS: dict[str, Part] = {
 """Names of folders, and words in a split column, that name a split; in any case."""
 CAMERA_FOLDER = re.compile(r"[1-9]\d\d[A-Z0-9_]{5}")
 """How cameras and phones name folders, such as 100APPLE."""
+IMAGE_FOLDERS = frozenset({"images", "image", "imgs", "img", "jpg", "photos", "pictures"})
+"""Folders that may lie in each class folder; without one around them they are no class."""
 ENDING = re.compile(r"[_\- ]?(set|split|images|imgs|data)$")
 """What may follow them, as in `train_set` and `test images`."""
 
@@ -118,8 +121,12 @@ def _outside_classes(folders: list[list[str]], level: int) -> list[int]:
     """Images in no class folder: at the top, or right in a part (`test/1.jpg`) where others have `train/owl/1.jpg`."""
     labels = {"/".join(names) for names in folders}
     above_classes = {"", *(above for label in labels for above in _above(label))}
+    inner = {label.rpartition("/")[2] for label in labels if "/" in label}
     return [
-        row for row, names in enumerate(folders) if len(names) <= level and "/".join(names) in above_classes
+        row
+        for row, names in enumerate(folders)
+        if ("/".join(names) in above_classes and len(names) <= level)
+        or (len(names) == level + 1 and names[-1].casefold() in IMAGE_FOLDERS & inner)
     ]
 
 
@@ -143,20 +150,23 @@ def _above(name: str) -> list[str]:
 def _part_level(folders: list[list[str]]) -> int | None:
     """The level of folders that all name a part; below the top only where they name two or more."""
     for level in range(min(len(names) for names in folders)):
-        parts = {part_of(name) for name in {names[level] for names in folders}}
-        if None not in parts and (level == 0 or len(parts) > 1):
+        words = {names[level] for names in folders}
+        if all(map(part_of, words)) and (level == 0 or len(set(map(part_of, words))) > 1):
             return level
     return None
 
 
 def _notes_on_almost_parts(folders: list[list[str]]) -> list[str]:
-    """Says where folders at the top hold the same class names, and some of them or none names a part."""
+    """Says where folders next to each other hold the same class names, and some of them or none names a part."""
+    low, high = min(folders), max(folders)
+    above = len(list(takewhile(lambda names: names[0] == names[1], zip(low[:-1], high, strict=False))))
+    folders = [names[above:] for names in folders]
     below: dict[str, set[str]] = defaultdict(set)
     for names in folders:
         if len(names) > 1:
             below[names[0]].add("/".join(names[1:]))
-    named = sorted(top for top in below if part_of(top))
-    others = sorted(top for top in below if not part_of(top))
+    named = sorted(filter(part_of, below))
+    others = sorted(below.keys() - named)
     if (
         not named
         and len(others) > 1
@@ -168,7 +178,9 @@ def _notes_on_almost_parts(folders: list[list[str]]) -> list[str]:
             f"{first}/ and {second}/ hold the same class names, such as {min(below[first])}, and are read as different "
             "classes; if they are the same classes, put the images of each into one folder"
         ]
-    loose = sorted({names[0] for names in folders if len(names) == 1 and not part_of(names[0])})
+    if not named:
+        return []
+    loose = sorted(name for name in {names[0] for names in folders if len(names) == 1} if not part_of(name))
     for top in [*others, *loose[:1]]:
         for part, other in [(part, top) for part in named] + list(combinations(named, 2)):
             shared = below[other] & below[part]

@@ -44,6 +44,7 @@ OTHER_CONTENT = (
     (b"PAR1", "Parquet; call it .parquet"),
     (b"SQLite format 3", "a database; export the table as CSV"),
     (b"{\\rtf", "a text document; export it as CSV"),
+    (b"version https://git-lfs", "a pointer of Git LFS, not the table; fetch it with: git lfs pull"),
 )
 """First bytes of files that are no text, and what they are."""
 
@@ -57,26 +58,36 @@ class Frame:
     Attributes:
         file: where it was read.
         columns: text of each column, None where empty; without the columns of `nested`.
-        rows: number of each row in the file, counted from 1 after the header; blank rows are left out.
+        rows: where each row begins: of a text file the line, as an editor shows it; of Parquet and of a JSON document
+            the row, counted from 1. Blank rows are left out.
+        unit: what `rows` counts, line or row.
         nested: names of columns that hold lists, objects or bytes.
     """
 
     file: Path
     columns: dict[str, Column]
     rows: list[int]
+    unit: str = "line"
     nested: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    def place(self, at: int) -> str:
+        """Where row `at` is in the file, such as `line 7`."""
+        return f"{self.unit} {self.rows[at]}"
+
+    def where(self, at: int) -> str:
+        return f"{self.file}: {self.place(at)}"
+
     def find(self, *names: str) -> str | None:
-        """The first of `names` that is a column; the case of headers does not count.
+        """The first of `names` that is a column; in headers case does not count, and a space is an underscore.
 
         Raises:
             DataError: two columns are called so.
         """
         for name in names:
-            fitting = [column for column in self.columns if column.casefold() == name]
+            fitting = [column for column in self.columns if column.casefold().replace(" ", "_") == name]
             if len(fitting) > 1 or (fitting and AGAIN.format(fitting[0], 2) in self.columns):
                 raise DataError(f"{self.file}: the column '{name}' appears twice in the header; remove one")
             if fitting:
@@ -85,7 +96,7 @@ class Frame:
 
 
 def is_table(path: Path) -> bool:
-    """By the suffix; a folder of such a name is none."""
+    """By the suffix."""
     return path.suffix.lower() in SUFFIXES and not path.is_dir()
 
 
@@ -107,14 +118,16 @@ def read_frame(path: Path, *, head: bool = False) -> Frame:
         elif suffix == ".json":
             text = _text(path.read_bytes(), head=False)
             rows = rows_of_document(text)
-            frame = _frame_of_objects(
-                path, list(_objects(text) if rows is None else enumerate(rows, start=1))
+            frame = (
+                _frame_of_objects(path, list(_objects(text)))
+                if rows is None
+                else _frame_of_objects(path, list(enumerate(rows, start=1)), unit="row")
             )
         else:
             frame = _read_csv(
                 path, _text(_content(path, head), head), "\t" if suffix == ".tsv" else None, head
             )
-        return Frame(path, {name: [] for name in frame.columns}, [], frame.nested) if head else frame
+        return Frame(path, {name: [] for name in frame.columns}, [], nested=frame.nested) if head else frame
     except DataError:
         raise
     except (pl.exceptions.PolarsError, OSError, ValueError, csv.Error, RecursionError) as error:
@@ -164,8 +177,9 @@ def _text(data: bytes, head: bool) -> str:
 
 def _read_csv(path: Path, text: str, delimiter: str | None, head: bool) -> Frame:
     announced = re.match(r"\s*\"?sep=(.)\"?\r?\n", text)  # Excel's own first line
+    above = 0
     if announced:
-        delimiter, text = announced[1], text[announced.end() :]
+        delimiter, text, above = announced[1], text[announced.end() :], announced[0].count("\n")
     delimiter = delimiter or _delimiter(text)
     opening = text.lstrip()[:1]
     if opening in "<[{" and opening:
@@ -177,8 +191,8 @@ def _read_csv(path: Path, text: str, delimiter: str | None, head: bool) -> Frame
     lines = csv.reader(
         io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=False
     )
-    header = [name.strip() for name in next(lines, [])]
-    if not any(header):
+    header = next((names for values in lines if any(names := [value.strip() for value in values])), None)
+    if header is None:
         raise ValueError("it is empty")
     _refuse_many(header)
     header = _tell_apart(header)
@@ -187,22 +201,24 @@ def _read_csv(path: Path, text: str, delimiter: str | None, head: bool) -> Frame
         return Frame(path, columns, [])
     rows: list[int] = []
     last = header[-1]
-    for row, values in enumerate(lines, start=1):
+    end = lines.line_num
+    for values in lines:
+        line, end = above + end + 1, lines.line_num
         if not any(value.strip() for value in values):
             continue
         if any(value.strip() for value in values[len(header) :]):
             first = text.strip().splitlines()[0][:40]
             hint = "; remove what stands above the header" if len(header) == 1 else ""
             raise ValueError(
-                f"row {row} has {len(values)} values, the header '{first}' has {len(header)}{hint}"
+                f"line {line} has {len(values)} values, the header '{first}' has {len(header)}{hint}"
             )
-        rows.append(row)
+        rows.append(line)
         for at, name in enumerate(header):
             if name:
                 columns[name].append((unescape_formula(values[at]) or None) if at < len(values) else None)
         last = values[-1]
     if "\n" in last and not text.rstrip().endswith('"'):
-        where = f"row {rows[-1]}" if rows else "the header"
+        where = f"line {rows[-1]}" if rows else "the header"
         raise ValueError(f"a quotation mark in {where} is not closed")
     return Frame(path, columns, rows)
 
@@ -224,7 +240,9 @@ def _tell_apart(header: Sequence[str]) -> list[str]:
     return names
 
 
-def _frame_of_objects(path: Path, objects: Sequence[tuple[int, dict[str, Any]]]) -> Frame:
+def _frame_of_objects(
+    path: Path, objects: Sequence[tuple[int, dict[str, Any]]], *, unit: str = "line"
+) -> Frame:
     names = list(dict.fromkeys(name for _, entry in objects for name in entry))
     _refuse_many(names)
     columns: dict[str, Column] = {}
@@ -235,22 +253,22 @@ def _frame_of_objects(path: Path, objects: Sequence[tuple[int, dict[str, Any]]])
             nested.append(name)
         else:
             columns[name.strip()] = [_word(value) for value in values]
-    return Frame(path, columns, [row for row, _ in objects], tuple(nested))
+    return Frame(path, columns, [row for row, _ in objects], unit, tuple(nested))
 
 
 def _objects(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     if text.lstrip()[:1] == "[":
         raise ValueError("it holds one JSON array; call it .json, or save one object per line")
-    for row, line in enumerate(text.splitlines() if "\n" not in text else text.split("\n"), start=1):
+    for number, line in enumerate(text.splitlines() if "\n" not in text else text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
             entry = json.loads(line)
         except ValueError as error:
-            raise ValueError(f"row {row} is not JSON: {error}") from error
+            raise ValueError(f"line {number} is not JSON: {error}") from error
         if not isinstance(entry, dict):
-            raise ValueError(f"row {row} is not a JSON object with keys such as path and label")
-        yield row, entry
+            raise ValueError(f"line {number} is not a JSON object with keys such as path and label")
+        yield number, entry
 
 
 def _word(value: Any) -> str | None:
@@ -281,4 +299,4 @@ def _read_parquet(path: Path, head: bool) -> Frame:
                 columns[name.strip()] = [value or None for value in series.cast(pl.String).to_list()]
         except pl.exceptions.PolarsError:
             nested.append(name)  # bytes that are no text, durations, ...
-    return Frame(path, columns, list(range(1, frame.height + 1)), tuple(nested))
+    return Frame(path, columns, list(range(1, frame.height + 1)), "row", tuple(nested))

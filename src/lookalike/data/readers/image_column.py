@@ -1,6 +1,6 @@
 """Reads data sets whose files hold the images: Hugging Face `datasets` on disk, and Parquet with an image column.
 
-The images are unpacked into the cache, once, next to a table `images.csv` of the other columns, for `read_table`.
+The images are unpacked into the cache, once, next to a table of the other columns, for `read_table`.
 """
 
 import json
@@ -22,7 +22,7 @@ from lookalike.utils.io import read_json
 
 IMAGE_COLUMNS = ("image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label", "class")
-TABLE = "images.csv"
+TABLE = "images.parquet"
 DICT, STATE, INFO = "dataset_dict.json", "state.json", "dataset_info.json"
 
 
@@ -64,10 +64,14 @@ def read_shards(
     ignore_labels: Collection[str] = (),
 ) -> LabeledImages:
     """The data set in files that hold images, unpacked into the cache under the hash of their content."""
-    folder = folder_of((shard.file, shard.split) for shard in shards)
+    folder = folder_of((shard.file, f"{TABLE} {shard.split}") for shard in shards)
     make_folder(folder, lambda temporary: _unpack(shards, temporary))
-    table = read_table(folder / TABLE, verify=verify, labeled=labeled, ignore_labels=ignore_labels)
-    return replace(table, name=name)
+    try:
+        table = read_table(folder / TABLE, verify=verify, labeled=labeled, ignore_labels=ignore_labels)
+    except DataError as error:  # nobody knows the table in the cache
+        source = shards[0].file if len(shards) == 1 else shards[0].file.parent
+        raise DataError(str(error).replace(str(folder / TABLE), str(source))) from error
+    return replace(table, name=name, notes=tuple(note.replace(TABLE, name) for note in table.notes))
 
 
 def _saved(folder: Path) -> list[Shard]:
@@ -114,8 +118,10 @@ def _unpack(shards: Sequence[Shard], folder: Path) -> None:
             raise DataError(
                 f"{shard.file}: '{shard.split}' is no split; expected train, validation, test, query or gallery"
             )
-        for row in _rows(shard.file):
+        for number, row in enumerate(_rows(shard.file), start=1):
             image = row.pop("path")
+            if image["bytes"] is None and not image["path"]:
+                raise DataError(f"{shard.file}: row {number} has no image; remove it")
             row["path"] = _place(image, shard.file, folder, count)
             if several and part is not None:
                 row["split"] = shard.split
@@ -129,8 +135,6 @@ def _place(image: dict[str, Any], source: Path, folder: Path, number: int) -> st
     """Path of an image for the table: written into `folder`, or where it lies already."""
     given, content = image["path"] or "", image["bytes"]
     if content is None:
-        if not given:
-            raise DataError(f"{source}: image {number + 1} is empty; remove its row")
         return str(source.parent.absolute() / given)
     name = f"{number:07d}{Path(given).suffix}"
     (folder / name).write_bytes(content)

@@ -55,7 +55,7 @@ def _listed(folder: Path, paths: list[str]) -> Words:
     """The part of each image by the two lists, which must name them all."""
     part_of: dict[str, str] = {}
     for part, file in LISTS.items():
-        for line in read_lines(folder / file):
+        for _, line in read_lines(folder / file):
             part_of["/".join(line.split()[-1].split("/")[-3:])] = part
     words = [part_of.get(path.removeprefix(f"{IMAGES}/")) for path in paths]
     unlisted = next((i for i, word in enumerate(words) if word is None), None)

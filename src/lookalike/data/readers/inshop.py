@@ -20,8 +20,11 @@ REMEDY = "unpack img.zip, so that img/ lies next to Eval/ or in Img/"
 
 
 def recognizes(folder: Path) -> bool:
-    """Its partition list, at the top or in `Eval/`."""
-    return any((folder / at / LIST).is_file() for at in ("", "Eval"))
+    """Its partition list, at the top or in `Eval/`; CelebA calls a list of another kind so."""
+    files = (folder / at / LIST for at in ("", "Eval"))
+    return any(
+        file.is_file() and any("item_id" in line for _, line in read_lines(file)[:2]) for file in files
+    )
 
 
 def read(folder: Path, *, verify: bool = True) -> LabeledImages:
@@ -29,7 +32,7 @@ def read(folder: Path, *, verify: bool = True) -> LabeledImages:
     file = next(folder / at / LIST for at in ("", "Eval") if (folder / at / LIST).is_file())
     root = folder / "Img" if (folder / "Img" / "img").is_dir() else folder
     paths, items, status = [], [], []
-    for number, line in enumerate(read_lines(file)[2:], start=3):
+    for number, line in read_lines(file)[2:]:
         fields = line.split()
         if len(fields) != 3 or fields[2] not in ("train", "query", "gallery"):
             raise DataError(f"{file}: line {number} is not 'image_name item_id train|query|gallery'")

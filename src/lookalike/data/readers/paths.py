@@ -35,8 +35,8 @@ def find_files(
 
     An entry that is not there is completed where exactly one image below `root` fits, or below the folder above
     it where the table lies in a folder for tables or its entries start from there: with `/` for a backslash,
-    without surrounding spaces, with a suffix, in other case or other Unicode form, with `%20` decoded, or in
-    another folder.
+    without surrounding spaces, with a suffix, in other case or other Unicode form, with `%20` decoded, or, where
+    no entry is there as it is given, in another folder.
 
     Without `verify`, for tables of which files may have gone, that is done only where no entry is there as it is
     given, and what is not found stays as it is.
@@ -52,17 +52,27 @@ def find_files(
     below = images_below(start)
     by_key = _index(below if start == root else [f"../{path}" for path in below])
     found = {path: _fitting(path, by_key) for path in missing}
-    bad = [path for path in paths if path in missing and len(found[path]) != 1]
+    moved = missing.issuperset(paths)
+    bad = [
+        path
+        for path in paths
+        if path in missing and (len(found[path]) != 1 or not (moved or _same_folder(path, min(found[path]))))
+    ]
     if bad and verify:
         first = bad[0]
-        fits = sorted(found[first] or _fitting(first.rpartition(".")[0], by_key))  # as if it had no suffix
+        stem = first.rpartition("/")[2].partition(".")[0]
+        fits = sorted(
+            found[first]
+            or _fitting(first.rpartition(".")[0], by_key)  # as if it had no suffix
+            or {file for file in below if stem.isdecimal() and _number(file) == stem}
+        )
         hint = f"; it could be {' or '.join(fits[:2])}" if fits else ""
         given = entries[paths.index(first)]
         kind = "; images at web addresses are not fetched, download them" if "://" in given else ""
         kind = kind or ("; write / instead of the backslash" if "\\" in first else "")
         raise DataError(
             f"{name}: {len(bad):,} of {len(paths):,} images are missing below {root}, first {given}{hint}{kind}; "
-            "correct the column 'path': it is relative to the table's folder"
+            "correct the column 'path': it is relative to the table's folder, or use what is there with --no-verify"
         )
     done = missing.difference(bad)
     if not done:
@@ -100,6 +110,17 @@ def _fitting(entry: str, by_key: dict[str, set[str]]) -> set[str]:
             if tail in by_key:
                 return by_key[tail]
     return set()
+
+
+def _same_folder(entry: str, file: str) -> bool:
+    """Whether an entry that names a folder names that of `file`; `ant/1.jpg` does not mean `bee/1.jpg`."""
+    named, there = (_key(unquote(path).replace("\\", "/").strip()).split("/")[:-1] for path in (entry, file))
+    return not named or named[-1:] == there[-1:]
+
+
+def _number(file: str) -> str:
+    """A file's name without suffix and leading zeros, which spreadsheets drop."""
+    return file.rpartition("/")[2].partition(".")[0].lstrip("0") or "0"
 
 
 def _key(path: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.labels import notes_on_labels, refuse_negative
+from lookalike.data.readers.annotations import annotation_format
 from lookalike.data.readers.columns import describes_images, find_columns
 from lookalike.data.readers.files import images_below, inside_single_folder, is_system_file, subfolders
 from lookalike.data.readers.folder import part_of, read_class_folders
@@ -46,7 +47,22 @@ def read_plain(folder: Path, options: ReadOptions) -> LabeledImages:
             tables = [t for at in _part_folders(place) for t in _tables(at)]
         if tables:
             return _read_tables(tables, place, options)
-    notes = [note for at in (folder, *_folders(folder)) for note in _notes_on_other_tables(at, folder)]
+    annotated = annotation_format(folder) if options.labeled else None
+    if annotated:
+        raise DataError(
+            f"{folder}: annotated as {annotated}, which is not read; export it as COCO and name that file, whose boxes "
+            "are then images, or insist on folders as classes with --layout folder"
+        )
+    places = (folder, *_folders(folder))
+    notes = [note for at in places for note in _notes_on_other_tables(at, folder)]
+    lists = [
+        file.relative_to(folder) for at in places for file in sorted(at.glob("*.txt")) if part_of(file.stem)
+    ]
+    if lists:
+        notes.append(
+            f"the list {lists[0]} was not read; if it says what is for training, write a table with the columns "
+            "path,label,split"
+        )
     try:
         table = read_only_folders(folder, options)
     except DataError as error:

@@ -34,7 +34,7 @@ def read(folder: Path, *, verify: bool = True) -> LabeledImages:
     for part, file in LISTS.items():
         if not (lists / file).is_file():
             raise DataError(f"sop: {file} is missing in {lists}; unpack Stanford_Online_Products.zip whole")
-        for number, line in enumerate(read_lines(lists / file)[1:], start=2):
+        for number, line in read_lines(lists / file)[1:]:
             fields = line.split(maxsplit=3)
             if len(fields) != 4 or not fields[1].isdecimal():
                 raise DataError(

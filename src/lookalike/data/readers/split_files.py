@@ -37,14 +37,15 @@ def with_split_file(table: LabeledImages, file: Path | None = None) -> LabeledIm
         )
     known = set(table.class_names)
     split_of: dict[str, str] = {}
-    rows = zip(frame.rows, frame.columns[label_column], frame.columns[split_column], strict=True)
-    for row, label, word in rows:
+    for at, (label, word) in enumerate(
+        zip(frame.columns[label_column], frame.columns[split_column], strict=True)
+    ):
         part = part_of(word or "")
         if part is None:
-            raise DataError(f"{file}: row {row} has split '{word}'; expected train, validation or test")
+            raise DataError(f"{frame.where(at)} has split '{word}'; expected train, validation or test")
         if label not in known:
             hint = near_miss(str(label), known)
-            raise DataError(f"{file}: row {row} names class '{label}', which {table.name} lacks{hint}")
+            raise DataError(f"{frame.where(at)} names class '{label}', which {table.name} lacks{hint}")
         split_of[label or ""] = part.split
     lacking = [name for name in table.class_names if name not in split_of]
     if lacking:

@@ -15,6 +15,8 @@ from lookalike.data.readers.columns import (
     BOX_COLUMNS,
     FLAG_COLUMNS,
     choose_columns,
+    find_split,
+    hint_on_boxes,
     is_coarse,
     notes_on_columns,
 )
@@ -24,6 +26,9 @@ from lookalike.data.readers.paths import find_files, relative_to
 from lookalike.errors import DataError
 
 YES = frozenset({"true", "1", "yes"})
+LONGEST_PATH = 4096
+BASE64 = ("/9j/4A", "iVBORw0KGgo", "data:image/")
+"""How JPEG and PNG begin when they are written as text."""
 NO = frozenset({"false", "0", "no", ""})
 
 
@@ -64,14 +69,15 @@ def read_table(
             )
             frame = _keep(frame, kept)
     entries = _filled(frame, path_column, strip=False)
+    _refuse_content(frame, entries)
     if label_column is None:
         raw = ["."] * len(frame)
     elif labeled:
         raw = _filled(frame, label_column)
     else:
         raw = [(value or "").strip() or "." for value in frame.columns[label_column]]
-        if bare := [row for row, label in zip(frame.rows, raw, strict=True) if label == "."]:
-            notes.append(f"{path.name}: {len(bare):,} images have no label (first: row {bare[0]})")
+        if bare := [at for at, label in enumerate(raw) if label == "."]:
+            notes.append(f"{path.name}: {len(bare):,} images have no label (first: {frame.place(bare[0])})")
     _check_labels(frame, entries, raw)
     boxes = _boxes(frame)
     paths = [relative_to(path.parent, entry) for entry in entries]
@@ -107,24 +113,34 @@ def read_table(
 
 def _keep(frame: Frame, kept: Sequence[bool]) -> Frame:
     columns = {name: list(compress(column, kept)) for name, column in frame.columns.items()}
-    return Frame(frame.file, columns, list(compress(frame.rows, kept)), frame.nested)
+    return Frame(frame.file, columns, list(compress(frame.rows, kept)), frame.unit, frame.nested)
 
 
 def _filled(frame: Frame, column: str, *, strip: bool = True) -> list[str]:
     values = []
-    for row, value in zip(frame.rows, frame.columns[column], strict=True):
+    for at, value in enumerate(frame.columns[column]):
         if value is None or not value.strip():
-            raise DataError(f"{frame.file}: row {row} has no '{column}'; fill it in or remove the row")
+            raise DataError(f"{frame.where(at)} has no '{column}'; fill it in or remove the row")
         values.append(value.strip() if strip else value)
     return values
 
 
+def _refuse_content(frame: Frame, entries: Sequence[str]) -> None:
+    """Refuses what cannot be the path of a file, such as an image itself as text."""
+    for at, entry in enumerate(entries):
+        if len(entry) > LONGEST_PATH or entry.startswith(BASE64):
+            raise DataError(
+                f"{frame.where(at)} has {len(entry):,} characters in place of a path; images written as text (base64) "
+                "are not read: save them as files"
+            )
+
+
 def _check_labels(frame: Frame, entries: Sequence[str], labels: Sequence[str]) -> None:
-    for row, entry, label in zip(frame.rows, entries, labels, strict=True):
-        refuse_negative(f"{frame.file}: row {row} ({entry})", label)
+    for at, (entry, label) in enumerate(zip(entries, labels, strict=True)):
+        refuse_negative(f"{frame.where(at)} ({entry})", label)
         if not _is_utf8(label) and _is_utf8(entry):
             raise DataError(
-                f"{frame.file}: row {row} ({entry}) has a label that is not UTF-8; save the table as UTF-8 "
+                f"{frame.where(at)} ({entry}) has a label that is not UTF-8; save the table as UTF-8 "
                 "(it may be Latin-1 or a Windows code page)"
             )
 
@@ -141,15 +157,22 @@ def _boxes(frame: Frame) -> Ints | None:
     if len(named) < len(BOX_COLUMNS):
         raise DataError(f"{frame.file}: has {', '.join(named)} alone; a box needs x_1, y_1, x_2 and y_2")
     boxes: npt.NDArray[np.int64] = np.zeros((len(frame), 4), dtype=np.int64)
-    for at, row in enumerate(frame.rows):
+    for at in range(len(frame)):
         texts = [frame.columns[name][at] for name in named]
         try:
-            left, top, right, bottom = (round(float((text or "").replace(",", "."))) for text in texts)
+            exact = [float((text or "").replace(",", ".")) for text in texts]
+            left, top, right, bottom = map(round, exact)
         except (ValueError, OverflowError):
             left = right = top = bottom = 0
+        else:
+            if max(exact) <= 1 and not all(map(float.is_integer, exact)):
+                raise DataError(
+                    f"{frame.where(at)} has the box {texts} in fractions of the image; expected pixels: multiply by "
+                    "its width and height"
+                )
         if not (0 <= left < right and 0 <= top < bottom):
             raise DataError(
-                f"{frame.file}: row {row} has the box {texts}; expected pixels with x_1 < x_2 and y_1 < y_2"
+                f"{frame.where(at)} has the box {texts}; expected pixels with x_1 < x_2 and y_1 < y_2"
             )
         boxes[at] = left, top, right, bottom
     return boxes
@@ -165,22 +188,22 @@ def _refuse_repeats(frame: Frame, paths: Sequence[str], boxes: Ints | None) -> N
         if key in seen:
             what = "image" if boxes is None else "box of an image"
             raise DataError(
-                f"{frame.file}: row {frame.rows[at]} lists {path} a second time, after row "
-                f"{frame.rows[seen[key]]}; list each {what} once"
+                f"{frame.where(at)} lists {path} a second time, after {frame.place(seen[key])}; "
+                f"list each {what} once{hint_on_boxes(frame)}"
             )
         seen[key] = at
 
 
 def _parts(frame: Frame) -> list[Part] | None:
-    column = frame.find("split")
+    column = find_split(frame)
     if column is None:
         return None
     parts = []
-    for row, word in zip(frame.rows, _filled(frame, column), strict=True):
+    for at, word in enumerate(_filled(frame, column)):
         part = part_of(word)
         if part is None:
             raise DataError(
-                f"{frame.file}: row {row} has split '{word}'; expected train, validation, test, query or gallery"
+                f"{frame.where(at)} has split '{word}'; expected train, validation, test, query or gallery"
             )
         parts.append(part)
     return parts
@@ -195,9 +218,7 @@ def _roles(frame: Frame, split: Words | None, parts: list[Part] | None) -> Words
     roles = []
     for at, (query, gallery) in enumerate(zip(asks, found, strict=True)):
         if not query and not gallery and (split is None or split[at] == "test"):
-            raise DataError(
-                f"{frame.file}: row {frame.rows[at]} is neither query nor gallery; set one, or remove the row"
-            )
+            raise DataError(f"{frame.where(at)} is neither query nor gallery; set one, or remove the row")
         roles.append("both" if query == gallery else "query" if query else "gallery")
     return np.array(roles, dtype=np.str_)
 
@@ -207,10 +228,10 @@ def _flags(frame: Frame, name: str) -> list[bool]:
     if column is None:
         raise DataError(f"{frame.file}: is_query and is_gallery go together; the column '{name}' is missing")
     flags = []
-    for row, value in zip(frame.rows, frame.columns[column], strict=True):
+    for at, value in enumerate(frame.columns[column]):
         word = (value or "").strip().casefold()
         if word not in YES and word not in NO:
-            raise DataError(f"{frame.file}: row {row} has {column} '{value}'; expected true or false")
+            raise DataError(f"{frame.where(at)} has {column} '{value}'; expected true or false")
         flags.append(word in YES)
     return flags
 
@@ -222,7 +243,7 @@ def _coarse(frame: Frame, column: str, labels: Ints, names: Sequence[str]) -> Co
     for at, (label, parent) in enumerate(zip(labels.tolist(), numbers.tolist(), strict=True)):
         if parents[label] not in (-1, parent):
             raise DataError(
-                f"{frame.file}: row {frame.rows[at]} puts class '{names[label]}' into {column} '{raw[at]}', an "
+                f"{frame.where(at)} puts class '{names[label]}' into {column} '{raw[at]}', an "
                 f"earlier row into '{coarse_names[parents[label]]}'; give each class one {column}"
             )
         parents[label] = parent

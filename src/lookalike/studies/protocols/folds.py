@@ -15,6 +15,7 @@ number of trials are the row's own. Source: Musgrave, Belongie and Lim, "A Metri
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +24,14 @@ from lookalike.config.experiment import Experiment
 from lookalike.config.schema import TrainSettings
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.splits import Split, class_folds, half_split
+from lookalike.studies.changes import combined
 from lookalike.studies.metric_keys import COSTS
 from lookalike.studies.protocols.hyperparameter_search import search
 from lookalike.studies.protocols.metrics import measure
 from lookalike.studies.protocols.search_spaces import search_space, with_values
 from lookalike.studies.protocols.single_run import VALIDATION, training_half
 from lookalike.studies.protocols.task import Score, Task, train_once
-from lookalike.studies.study import combined
+from lookalike.utils.device import pick_device
 
 FOLDS = 4
 JOINED = "concatenated_"
@@ -55,11 +57,10 @@ def folds(task: Task) -> Score:
     ]
     test = runs[0].test
     keys = tuple(key for key in task.metrics if key not in COSTS)
-    single = [
-        measure(test, run.final, keys, similarity=task.similarity, seed=experiment.seed) for run in runs
-    ]
+    how: dict[str, Any] = {"seed": experiment.seed, "device": pick_device(task.device)}
+    single = [measure(test, run.final, keys, similarity=task.similarity, **how) for run in runs]
     metrics = {key: float(np.mean([values[key] for values in single])) for key in keys}
-    together = measure(test, joined([run.final for run in runs]), keys, seed=experiment.seed)
+    together = measure(test, joined([run.final for run in runs]), keys, **how)
     metrics |= {f"{JOINED}{key}": value for key, value in together.items()}
     kept = ", ".join(sorted({run.result["selected"]["what"] for run in runs}))
     facts = {

@@ -17,12 +17,19 @@ Matrix = NDArray[np.float32]
 
 
 def measure(
-    table: LabeledImages, matrix: Matrix, keys: tuple[str, ...], *, similarity: str = "cosine", seed: int = 0
+    table: LabeledImages,
+    matrix: Matrix,
+    keys: tuple[str, ...],
+    *,
+    similarity: str = "cosine",
+    seed: int = 0,
+    device: torch.device | None = None,
 ) -> dict[str, float]:
     """The retrieval and clustering metrics among `keys`, of embeddings (N, D) of the images of `table`.
 
     Args:
         similarity: "cosine", or "euclidean" of raw vectors; for keys that do not say it themselves.
+        device: where embeddings are compared; None: on the CPU.
     """
     found: dict[str, float] = {}
     for by in SIMILARITIES:
@@ -36,7 +43,7 @@ def measure(
             ks = sorted(
                 {int(plain.rsplit("_", 1)[1]) for plain in retrieval.values() if "recall_at_" in plain}
             )
-            values = score(table, matrix, ks=ks or [1], similarity=by).values
+            values = score(table, matrix, ks=ks or [1], similarity=by, device=device).values
             found |= {key: values[plain] for key, plain in retrieval.items()}
         if len(retrieval) < len(wanted):
             scores = cluster_scores(matrix, table.labels, seed=seed, normalize=by == "cosine")

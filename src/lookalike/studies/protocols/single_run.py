@@ -17,6 +17,7 @@ from lookalike.data.splits import ClassSplit, Split, half_split, named_split, tw
 from lookalike.studies.protocols.metrics import costs, measure, reset_peak_memory, retrievals
 from lookalike.studies.protocols.task import Score, Task, train_once, training_curve
 from lookalike.training.fit import FitResult
+from lookalike.utils.device import pick_device
 
 VALIDATION = "validation classes"
 TEST = "test"
@@ -24,13 +25,13 @@ TEST = "test"
 
 def held_out(task: Task) -> Score:
     """Validation classes from the training half choose; the test classes are scored once."""
-    return _scored(task, task.experiment, None, VALIDATION)
+    return score_split(task, None, VALIDATION)
 
 
 def papers(task: Task) -> Score:
     """The test classes choose the epoch, as the released codes do; every result says so."""
     fit, test = training_half(task.table)
-    return _scored(task, task.experiment, Split(fit, test, test, fit, "papers"), TEST)
+    return score_split(task, Split(fit, test, test, fit, "papers"), TEST)
 
 
 def two_stage(task: Task) -> Score:
@@ -42,7 +43,7 @@ def two_stage(task: Task) -> Score:
     fit, test = training_half(task.table)
     train, validation = two_stage_halves(fit)
     split = Split(train, validation, test, fit, "two_stage")
-    return _scored(task, two_stage_settings(task.experiment), split, VALIDATION)
+    return score_split(task, split, VALIDATION, experiment=two_stage_settings(task.experiment))
 
 
 def two_stage_settings(experiment: Experiment) -> Experiment:
@@ -58,12 +59,29 @@ def training_half(table: LabeledImages) -> ClassSplit:
     return named_split(table) if "test" in table.splits() else half_split(table)
 
 
-def _scored(task: Task, experiment: Experiment, split: Split | None, selected_on: str) -> Score:
+def score_split(
+    task: Task, split: Split | None, selected_on: str, *, experiment: Experiment | None = None
+) -> Score:
+    """One training of a task, with every metric that the task asks for.
+
+    Args:
+        split: None: as the experiment splits the data.
+        selected_on: what chooses the epoch, `VALIDATION` or `TEST`.
+        experiment: the task's own when None.
+    """
+    experiment = experiment or task.experiment
     began = time.monotonic()
     reset_peak_memory()
     done = train_once(task, experiment, split)
     curve, selected = training_curve(task.folder / "run"), done.result["selected"]
-    metrics = measure(done.test, done.final, task.metrics, similarity=task.similarity, seed=experiment.seed)
+    metrics = measure(
+        done.test,
+        done.final,
+        task.metrics,
+        similarity=task.similarity,
+        seed=experiment.seed,
+        device=pick_device(task.device),
+    )
     metrics |= costs(task.metrics, curve, selected["epoch"])
     facts = {"epoch": selected["epoch"], "test_start": _plain(done, "test_start"), "drops": selected["drops"]}
     facts["split"] = done.result["data"]["split_digest"]

@@ -12,6 +12,7 @@ from typing import Any
 from lookalike.config.experiment import Experiment
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.splits import Split
+from lookalike.training.context import RunOptions
 from lookalike.training.fit import FitResult, fit
 from lookalike.training.run_dir import RunDir
 from lookalike.utils.progress import Progress
@@ -106,8 +107,7 @@ def train_once(
         resume=begun,
         split=split,
         score_test=score_test,
-        device=task.device,
-        progress=task.progress,
+        options=RunOptions(device=task.device, progress=task.progress),
     )
 
 

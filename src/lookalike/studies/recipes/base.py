@@ -10,7 +10,7 @@ from lookalike.config.schema import (
     ScheduleSettings,
     TrainSettings,
 )
-from lookalike.studies.study import combined
+from lookalike.studies.changes import combined
 
 SMALL = ("cub200", "cars196")
 RESNET50 = ModelSettings(backbone="resnet50.tv_in1k", weights="hub")

@@ -10,8 +10,9 @@ from lookalike.config.schema import (
     ScheduleSettings,
     TrainSettings,
 )
+from lookalike.studies.changes import combined
 from lookalike.studies.recipes.base import BN_INCEPTION, RESNET50, SMALL, of_papers
-from lookalike.studies.study import Recipe, combined
+from lookalike.studies.study import Recipe
 
 
 def soft_triple(dataset: str) -> Recipe:

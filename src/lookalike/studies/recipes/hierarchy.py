@@ -8,9 +8,10 @@ from lookalike.config.schema import (
     ModelSettings,
     TrainSettings,
 )
+from lookalike.studies.changes import combined
 from lookalike.studies.recipes.base import BN_INCEPTION, RESNET50, SMALL, network, of_papers
 from lookalike.studies.recipes.compared import multi_similarity
-from lookalike.studies.study import Recipe, combined
+from lookalike.studies.study import Recipe
 
 NCA = LossSettings(name="proxy_nca", temperature=1.0, include_positive=False)
 """Proxy-NCA as in the 2017 paper that HPL's supplement refers to for its settings."""
