@@ -25,15 +25,16 @@ def test_a_host_that_is_not_of_this_machine_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("settings", "expected"),
+    ("settings", "new", "expected"),
     [
-        (ServeSettings(), "http://127.0.0.1:8000/"),
-        (ServeSettings(host="::1"), "http://[::1]:8000/"),
-        (ServeSettings(host="0.0.0.0", token="t"), "http://0.0.0.0:8000/?token=t"),
+        (ServeSettings(), False, "http://127.0.0.1:8000/"),
+        (ServeSettings(host="::1"), False, "http://[::1]:8000/"),
+        (ServeSettings(host="0.0.0.0", token="t"), True, "http://0.0.0.0:8000/?token=t"),
+        (ServeSettings(host="0.0.0.0", token="secret"), False, "http://0.0.0.0:8000/?token=TOKEN"),
     ],
 )
-def test_the_address_opens_in_a_browser(settings, expected):
-    assert address(settings, 8000) == expected
+def test_the_address_opens_in_a_browser_and_shows_only_a_new_token(settings, new, expected):
+    assert address(settings, 8000, show_token=new) == expected
 
 
 def test_connections_do_not_wait_to_fill_a_packet():

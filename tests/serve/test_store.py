@@ -72,8 +72,8 @@ def test_a_search_ends_with_the_index_that_it_began_with(copy, monkeypatch):
             replace_index(copy)
         return encode(encoder, tensors)
 
-    monkeypatch.setattr(ImageEncoder, "encode", replaced_meanwhile)
     store = Store.open(copy / "index", "cpu")
+    monkeypatch.setattr(ImageEncoder, "encode", replaced_meanwhile)
     with TestClient(create_app(store, ServeSettings()), base_url=LOCAL) as client:
         answers = [client.post("/api/search?k=99", content=encoded_image(3)).json() for _ in range(2)]
     store.close()

@@ -48,7 +48,8 @@ def serve(
     from lookalike.serve.settings import ServeSettings, is_loopback
 
     token = _token(token_file)
-    if token is None and not is_loopback(host):
+    made = token is None and not is_loopback(host)
+    if made:
         token = new_token()
     settings = ServeSettings(
         host=host,
@@ -57,7 +58,7 @@ def serve(
         allowed_hosts=tuple(allowed_host or ()),
         max_bytes=int(max_megabytes * 1024 * 1024),
     )
-    run(index, settings, device=encoder_device(device, runtime))
+    run(index, settings, device=encoder_device(device, runtime), show_token=made)
 
 
 def _token(file: Path | None) -> str | None:

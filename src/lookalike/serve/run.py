@@ -16,8 +16,12 @@ from lookalike.serve.settings import ServeSettings
 from lookalike.serve.store import Store
 
 
-def serve(index: str | Path, settings: ServeSettings, *, device: str = "auto") -> None:
+def serve(
+    index: str | Path, settings: ServeSettings, *, device: str = "auto", show_token: bool = False
+) -> None:
     """Serves an index; returns when the process is asked to stop.
+
+    It prints its address, with the token if nobody knows that yet; another one must not get into a log.
 
     Requests are not logged: paths and filters may say what somebody looks for.
 
@@ -29,7 +33,7 @@ def serve(index: str | Path, settings: ServeSettings, *, device: str = "auto") -
     with listen(settings) as listener:
         store = Store.open(index, device)
         try:
-            print(address(settings, listener.getsockname()[1]), flush=True)
+            print(address(settings, listener.getsockname()[1], show_token=show_token), flush=True)
             print("stop with Ctrl-C", file=sys.stderr)
             with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it again once it has stopped
                 uvicorn.Server(server_config(store, settings)).run(sockets=[listener])
@@ -72,8 +76,9 @@ def listen(settings: ServeSettings) -> socket.socket:
         ) from error
 
 
-def address(settings: ServeSettings, port: int) -> str:
-    """What to open in a browser, with the token."""
+def address(settings: ServeSettings, port: int, *, show_token: bool) -> str:
+    """What to open in a browser."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    query = "" if settings.token is None else f"?token={settings.token}"
+    shown = settings.token if show_token else "TOKEN"
+    query = "" if settings.token is None else f"?token={shown}"
     return f"http://{host}:{port}/{query}"

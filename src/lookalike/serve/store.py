@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from lookalike.errors import FileError
 from lookalike.search.encoder import ImageEncoder
 from lookalike.search.index import ImageIndex
@@ -77,6 +79,8 @@ def _open(folder: Path, device: str, encoder: ImageEncoder | None) -> Served:
     try:
         if encoder is None or encoder.fingerprint != index.facts.fingerprint:
             encoder = ImageEncoder.of_index(folder, device)
+            side = encoder.transform.preprocessing.size
+            encoder.encode([torch.zeros(3, side, side, dtype=torch.uint8)])  # the first run takes longer
         if encoder.fingerprint != index.facts.fingerprint:
             raise FileError(f"'{folder}' holds the model of another index; it is being replaced, or damaged")
     except BaseException:
