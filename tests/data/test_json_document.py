@@ -80,7 +80,7 @@ def test_annotations_next_to_images_are_spoken_of(photos):
         ('{"path": ', "it is not JSON"),
         ("[" * 100_000, "recursion"),
         ('{"images": [], "annotations": []}', "the table has no rows"),
-        ('{"images": [{"id": 1}], "annotations": []}', "COCO annotations are damaged .KeyError..file_name"),
+        ('{"images": [{"id": 1}], "annotations": []}', "COCO annotations lack 'file_name'"),
         ('{"images": 3, "annotations": []}', "COCO annotations are damaged .TypeError"),
         ('{"images": [], "annotations": [{"image_id": 2, "category_id": 1}]}', "damaged .KeyError.2"),
         ('[{"path": 1e400, "label": 2}]', "1 of 1 images are missing"),
