@@ -82,7 +82,7 @@ def test_annotations_next_to_images_are_spoken_of(photos):
         ('{"images": [], "annotations": []}', "the table has no rows"),
         ('{"images": [{"id": 1}], "annotations": []}', "COCO annotations lack 'file_name'"),
         ('{"images": 3, "annotations": []}', "COCO annotations are damaged .TypeError"),
-        ('{"images": [], "annotations": [{"image_id": 2, "category_id": 1}]}', "damaged .KeyError.2"),
+        ('{"images": [], "annotations": [{"image_id": 2, "category_id": 1}]}', "lack the image 2"),
         ('[{"path": 1e400, "label": 2}]', "1 of 1 images are missing"),
         ('[{"path": "x.png", "label": null}]', "row 1 has no 'label'"),
     ],

@@ -36,9 +36,10 @@ def rows_of_document(text: str) -> list[Row] | None:
         try:
             return _annotations(document)
         except KeyError as error:
-            raise ValueError(f"its COCO annotations lack {error}") from error
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(f"its COCO annotations are damaged ({error})") from error
+            image = "" if isinstance(error.args[0], str) else "the image "
+            raise ValueError(f"its COCO annotations lack {image}{error}") from error
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ValueError(f"its COCO annotations are damaged ({error!r})") from error
     raise ValueError("it is neither an array of objects such as {path, label} nor COCO annotations")
 
 
