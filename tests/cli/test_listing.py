@@ -1,6 +1,8 @@
 """lookalike list: every kind as a table and as JSON, and one entry of it."""
 
+import errno
 import json
+from unittest.mock import Mock
 
 import pytest
 
@@ -39,3 +41,12 @@ def test_settings_are_listed_with_defaults_and_meaning(lookalike):
     out = lookalike("list", "settings").out
     assert "train.proxy_lr" in out
     assert "data.validation_fraction" in out
+
+
+def test_a_cache_that_cannot_be_listed_is_not_called_empty(lookalike, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOKALIKE_CACHE", str(tmp_path))
+    (tmp_path / "activations").mkdir()
+    error = PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "activations"))
+    monkeypatch.setattr("os.listdir", Mock(side_effect=error))
+    listed = lookalike("cache", "list")
+    assert (listed.code, "activations'; change its permissions" in listed.err) == (1, True)

@@ -79,7 +79,7 @@ def test_every_dialect_reads_alike(tmp_path, name):
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.parametrize("limit", [40, 90, 1 << 20])
 def test_the_head_of_every_dialect_has_the_same_columns_and_no_rows(tmp_path, monkeypatch, name, limit):
-    monkeypatch.setattr("lookalike.data.readers.frames.HEAD", limit)
+    monkeypatch.setattr("lookalike.data.readers.text_content.HEAD", limit)
     (tmp_path / name).write_bytes(DIALECTS[name])
     head, whole = read_frame(tmp_path / name, head=True), read_frame(tmp_path / name)
     assert (list(head.columns), len(head)) == (list(whole.columns), 0)

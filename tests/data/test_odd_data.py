@@ -1,5 +1,7 @@
 """Exports and tables of other tools that were misread in silence, or refused without a word that helps."""
 
+import json
+
 import polars as pl
 import pytest
 from zoo import pattern
@@ -58,6 +60,28 @@ def test_boxes_in_fractions_are_not_taken_for_pixels(insects):
         read(table(insects, "path,label,x_1,y_1,x_2,y_2", *rows))
     whole = [f"{p},{c},0,0,1,1" for p, c in ROWS]
     assert read(table(insects, "path,label,x_1,y_1,x_2,y_2", *whole)).boxes.tolist() == [[0, 0, 1, 1]] * 4
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        ({"category_id": 1, "bbox": [0.1, 0.1, 0.5, 0.5]}, "is in fractions of the image, not in pixels"),
+        ({"caption": "an ant"}, "its COCO annotations lack 'category_id'"),
+    ],
+)
+def test_annotations_that_cannot_be_meant_are_refused(tmp_path, annotation, message):
+    document = {"images": [{"id": 1, "file_name": "1.png"}], "annotations": [{"image_id": 1, **annotation}]}
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    with pytest.raises(DataError, match=message):
+        read(tmp_path / "a.json")
+
+
+def test_a_path_in_another_encoding_asks_for_utf8(tmp_path):
+    for folder in ("é", "b"):
+        save_image(tmp_path / folder / "0.png")
+    (tmp_path / "t.csv").write_bytes("path,label\né/0.png,a\n".encode("latin-1"))
+    with pytest.raises(DataError, match="save the table as UTF-8"):
+        read(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize("columns", ["xmin,ymin,xmax,ymax", "x1,y1,x2,y2", "x,y,w,h"])

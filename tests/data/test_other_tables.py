@@ -74,6 +74,8 @@ def test_boxes_and_roles_leave_and_come_back(photos, tmp_path):
         ("ImageID", "LabelName"),  # Open Images
         ("image", "choice"),  # Label Studio
         ("image_id", "target"),  # competitions
+        ("image", "label_group"),
+        ("Image Path", "Species"),
     ],
 )
 def test_columns_of_other_tools(photos, tmp_path, columns):

@@ -4,6 +4,7 @@ import json
 import signal
 import time
 
+import pytest
 from benchmarks.faults.compare import differences, run_traces
 
 from faults.conftest import SETTINGS
@@ -46,3 +47,19 @@ def test_two_runs_that_fill_one_cache_entry_share_it(commands, photos):
     assert differences(run_traces(commands.folder / "run0"), run_traces(commands.folder / "run1")) == []
     entries = {file.stem for file in (commands.folder / "cache" / "activations").glob("*.npy")}
     assert len(entries) == len(list((commands.folder / "cache" / "activations").glob("*.json")))
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_process_that_is_stopped_for_a_while_goes_on_to_the_same_end(ranks, commands, photos):
+    """As Ctrl-Z, a suspended laptop or a paused container does."""
+    words = ["train", photos, "--quiet", *SETTINGS]
+    assert commands.run(*words, "--out", "whole", ranks=ranks)[0] == 0
+    running = commands.start(*words, "--out", "run", ranks=ranks)
+    while not (commands.folder / "run" / "training_state" / "select.json").exists():
+        time.sleep(0.01)
+    running.send(signal.SIGSTOP, ranks - 1)
+    time.sleep(2)
+    running.send(signal.SIGCONT, ranks - 1)
+    codes, printed = running.wait()
+    assert codes == [0] * ranks, printed
+    assert differences(run_traces(commands.folder / "whole"), run_traces(commands.folder / "run")) == []

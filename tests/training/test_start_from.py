@@ -179,7 +179,7 @@ def test_a_run_that_started_from_another_is_evaluated_and_resumed_on_its_own_spl
     resumed = fit(squares, tmp_path / "second", resume=True)
     assert resumed.result["test"] == done.result["test"]
     shutil.rmtree(tmp_path / "first")
-    monkeypatch.setattr("lookalike.training.evaluate_run.load_images", lambda *_, **__: squares)
+    monkeypatch.setattr("lookalike.training.run_images.load_images", lambda *_, **__: squares)
     scores = evaluate_run(RunDir(tmp_path / "second"), "squares", device="cpu")
     assert scores.to_dict()["recall_at_1"] == pytest.approx(done.result["test"]["recall_at_1"], abs=1e-3)
 

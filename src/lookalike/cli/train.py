@@ -22,6 +22,7 @@ from lookalike.cli.common import (
     print_result,
     reading_options,
 )
+from lookalike.utils.cpus import end_this_process_first
 from lookalike.utils.io import to_json
 from lookalike.utils.progress import Progress
 
@@ -99,6 +100,7 @@ def train(
     """
     progress = make_progress(quiet)
     if _is_helper():
+        end_this_process_first()
         progress = Progress()
         logging.getLogger("lookalike").setLevel(logging.ERROR)
     from lookalike.config.experiment import Experiment, load_experiment

@@ -38,7 +38,7 @@ def similar_labels(names: Sequence[str]) -> list[list[str]]:
 
 
 MISSING = frozenset(
-    {"nan", "none", "null", "na", "n/a", "<na>", "-", "?", "unknown", "unlabeled", "unlabelled", "new_whale"}
+    {"nan", "none", "null", "na", "n/a", "<na>", "-", "?", "unknown", "unlabeled", "unlabelled"}
     | {"#n/a", "#ref!", "#value!", "#name?", "#div/0!", "#num!", "#null!"}
 )
 """What programs and people write for a value that is not there."""

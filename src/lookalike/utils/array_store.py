@@ -130,7 +130,10 @@ class ArrayStore:
     def entries(self) -> list[Entry]:
         """All whole arrays, the least recently used first."""
         found = []
-        for file in self.folder.glob("*.json"):
+        names = (
+            os.listdir(self.folder) if self.folder.is_dir() else []
+        )  # which says so where it is not allowed
+        for file in (self.folder / name for name in names if name.endswith(".json")):
             with suppress(OSError):
                 size = file.with_suffix(".npy").stat().st_size
                 found.append(Entry(file.stem, size, file.stat().st_mtime, _about(file)))

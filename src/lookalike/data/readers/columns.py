@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from lookalike.data.image_formats import image_suffixes
 from lookalike.data.readers.folder import part_of
-from lookalike.data.readers.frames import Frame
+from lookalike.data.readers.frames import Frame, header_key
 from lookalike.errors import DataError
 from lookalike.utils.validation import near_miss
 
@@ -104,7 +104,7 @@ def _hint_on_header(frame: Frame) -> str:
 
 def notes_on_columns(frame: Frame, path: str, label: str | None) -> list[str]:
     """Notes on columns that are read under another name, and on those that are not used."""
-    used = {name for name in frame.columns if name.casefold() in OWN_COLUMNS or is_coarse(name)}
+    used = {name for name in frame.columns if header_key(name) in OWN_COLUMNS or is_coarse(name)}
     read_as = {path: "path", label: "label", find_split(frame): "split"}
     unused = [name for name in (*frame.columns, *frame.nested) if name not in (*used, *read_as)]
     notes = [
@@ -114,7 +114,7 @@ def notes_on_columns(frame: Frame, path: str, label: str | None) -> list[str]:
     ]
     if unused:
         notes.append(f"{frame.file.name}: columns that are not used: {_listed(unused)}{hint_on_boxes(frame)}")
-    split = [name for name in unused if name.casefold().replace(" ", "_") in MAY_SPLIT]
+    split = [name for name in unused if header_key(name) in MAY_SPLIT]
     if split and find_split(frame) is None:
         notes.append(
             f"{frame.file.name}: {split[0]} may say what is for training, but is not used; to use it, add a column "

@@ -1,6 +1,5 @@
 """Parses CSV, TSV, Parquet and JSON lines into columns of text, whatever dialect wrote them."""
 
-import codecs
 import csv
 import io
 import json
@@ -16,38 +15,16 @@ import polars as pl
 
 from lookalike.data.readers.formulas import unescape_formula
 from lookalike.data.readers.json_document import rows_of_document
+from lookalike.data.readers.text_content import decode, read_content
 from lookalike.errors import DataError
 from lookalike.utils.parquet import polars_errors
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson")
 SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 DELIMITERS = ",;\t|"
-ENCODINGS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-
-MAX_LINE = 1 << 24
 MAX_COLUMNS = 10_000
-HEAD = 1 << 20
-"""Bytes of a text file that suffice for the names of its columns."""
-
 AGAIN = "{} ({})"
 """The name of a column that is called like an earlier one."""
-OTHER_CONTENT = (
-    (b"PK\x03\x04", "a spreadsheet or zip archive; export it as CSV"),
-    (b"\xd0\xcf\x11\xe0", "a spreadsheet; export it as CSV"),
-    (b"\x1f\x8b", "compressed by gzip; unpack it"),
-    (b"PAR1", "Parquet; call it .parquet"),
-    (b"SQLite format 3", "a database; export the table as CSV"),
-    (b"{\\rtf", "a text document; export it as CSV"),
-    (b"version https://git-lfs", "a pointer of Git LFS, not the table; fetch it with: git lfs pull"),
-)
-"""First bytes of files that are no text, and what they are."""
-
 Column = list[str | None]
 
 
@@ -81,18 +58,23 @@ class Frame:
         return f"{self.file}: {self.place(at)}"
 
     def find(self, *names: str) -> str | None:
-        """The first of `names` that is a column; in headers case does not count, and a space is an underscore.
+        """The first of `names` that is a column.
 
         Raises:
             DataError: two columns are called so.
         """
         for name in names:
-            fitting = [column for column in self.columns if column.casefold().replace(" ", "_") == name]
+            fitting = [column for column in self.columns if header_key(column) == name]
             if len(fitting) > 1 or (fitting and AGAIN.format(fitting[0], 2) in self.columns):
                 raise DataError(f"{self.file}: the column '{name}' appears twice in the header; remove one")
             if fitting:
                 return fitting[0]
         return None
+
+
+def header_key(name: str) -> str:
+    """What headers that mean the same have in common: `File Name` is file_name."""
+    return name.casefold().replace(" ", "_")
 
 
 def is_table(path: Path) -> bool:
@@ -114,9 +96,9 @@ def read_frame(path: Path, *, head: bool = False) -> Frame:
         if suffix == ".parquet":
             frame = _read_parquet(path, head)
         elif suffix in (".jsonl", ".ndjson"):
-            frame = _frame_of_objects(path, list(_objects(_text(_content(path, head), head))))
+            frame = _frame_of_objects(path, list(_objects(decode(read_content(path, head), head))))
         elif suffix == ".json":
-            text = _text(path.read_bytes(), head=False)
+            text = decode(path.read_bytes(), head=False)
             rows = rows_of_document(text)
             frame = (
                 _frame_of_objects(path, list(_objects(text)))
@@ -125,7 +107,7 @@ def read_frame(path: Path, *, head: bool = False) -> Frame:
             )
         else:
             frame = _read_csv(
-                path, _text(_content(path, head), head), "\t" if suffix == ".tsv" else None, head
+                path, decode(read_content(path, head), head), "\t" if suffix == ".tsv" else None, head
             )
         return Frame(path, {name: [] for name in frame.columns}, [], nested=frame.nested) if head else frame
     except DataError:
@@ -139,40 +121,11 @@ def read_frame(path: Path, *, head: bool = False) -> Frame:
         ) from error
 
 
-def _content(path: Path, head: bool) -> bytes:
-    """The bytes of a text file, whose lines are looked at before all of it is in memory; of its head whole lines."""
-    with open(path, "rb") as stream:
-        first = stream.read(HEAD) if head else b""
-        if b"\n" in first:
-            return first if len(first) < HEAD else first[: first.rfind(b"\n") + 1]
-        stream.seek(0)
-        for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), start=1):
-            if len(line) == MAX_LINE:
-                raise ValueError(
-                    f"line {number} has more than {MAX_LINE >> 20} MB; leave out what is no text"
-                )
-        stream.seek(0)
-        return stream.read()
-
-
 def _refuse_many(names: Sequence[str]) -> None:
     if len(names) > MAX_COLUMNS:
         raise ValueError(
             f"it has {len(names):,} columns; keep those that are needed, at most {MAX_COLUMNS:,}"
         )
-
-
-def _text(data: bytes, head: bool) -> str:
-    """Decoded by the byte order mark, else as UTF-8; other bytes are kept as surrogates, as in file names."""
-    for start, what in OTHER_CONTENT:
-        if data.startswith(start):
-            raise ValueError(f"whatever its suffix says, it is {what}")
-    for mark, encoding in ENCODINGS:
-        if data.startswith(mark):
-            return data.decode(encoding, "ignore" if head else "strict")
-    if b"\0" in data[:4096]:
-        raise ValueError("it holds NUL bytes, as UTF-16 without a byte order mark does; save it as UTF-8")
-    return data.decode("utf-8", "surrogateescape")
 
 
 def _read_csv(path: Path, text: str, delimiter: str | None, head: bool) -> Frame:

@@ -35,7 +35,10 @@ def rows_of_document(text: str) -> list[Row] | None:
     if isinstance(document, dict) and {"images", "annotations"} <= set(document):
         try:
             return _annotations(document)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except KeyError as error:
+            image = "" if isinstance(error.args[0], str) else "the image "
+            raise ValueError(f"its COCO annotations lack {image}{error}") from error
+        except (LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"its COCO annotations are damaged ({error!r})") from error
     raise ValueError("it is neither an array of objects such as {path, label} nor COCO annotations")
 
@@ -52,6 +55,8 @@ def _annotations(document: Mapping[str, Any]) -> list[Row]:
         row = {"path": path_of[annotation["image_id"]], "label": str(name_of.get(category, category))}
         if boxed:
             left, top, width, height = annotation["bbox"]
+            if max(left + width, top + height) <= 1 and not float(left + width).is_integer():
+                raise ValueError(f"the box {annotation['bbox']} is in fractions of the image, not in pixels")
             x, y = max(round(left), 0), max(round(top), 0)
             row |= {
                 "x_1": x,

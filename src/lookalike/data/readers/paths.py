@@ -70,6 +70,7 @@ def find_files(
         given = entries[paths.index(first)]
         kind = "; images at web addresses are not fetched, download them" if "://" in given else ""
         kind = kind or ("; write / instead of the backslash" if "\\" in first else "")
+        kind = kind or ("" if is_utf8(first) else "; save the table as UTF-8")
         raise DataError(
             f"{name}: {len(bad):,} of {len(paths):,} images are missing below {root}, first {given}{hint}{kind}; "
             "correct the column 'path': it is relative to the table's folder, or use what is there with --no-verify"
@@ -85,6 +86,11 @@ def find_files(
         f"such as {entries[example]} to {result[example]}"
     )
     return result, (note,)
+
+
+def is_utf8(text: str) -> bool:
+    """Whether text was read from bytes that are UTF-8."""
+    return not any("\udc80" <= sign <= "\udcff" for sign in text)
 
 
 def _search_root(root: Path, first: str) -> Path:

@@ -22,7 +22,7 @@ from lookalike.data.readers.columns import (
 )
 from lookalike.data.readers.folder import Part, part_of
 from lookalike.data.readers.frames import Frame, read_frame
-from lookalike.data.readers.paths import find_files, relative_to
+from lookalike.data.readers.paths import find_files, is_utf8, relative_to
 from lookalike.errors import DataError
 
 YES = frozenset({"true", "1", "yes"})
@@ -138,15 +138,11 @@ def _refuse_content(frame: Frame, entries: Sequence[str]) -> None:
 def _check_labels(frame: Frame, entries: Sequence[str], labels: Sequence[str]) -> None:
     for at, (entry, label) in enumerate(zip(entries, labels, strict=True)):
         refuse_negative(f"{frame.where(at)} ({entry})", label)
-        if not _is_utf8(label) and _is_utf8(entry):
+        if not is_utf8(label) and is_utf8(entry):
             raise DataError(
                 f"{frame.where(at)} ({entry}) has a label that is not UTF-8; save the table as UTF-8 "
                 "(it may be Latin-1 or a Windows code page)"
             )
-
-
-def _is_utf8(text: str) -> bool:
-    return not any("\udc80" <= sign <= "\udcff" for sign in text)
 
 
 def _boxes(frame: Frame) -> Ints | None:
