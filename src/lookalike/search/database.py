@@ -95,10 +95,11 @@ class Connection(sqlite3.Connection):
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
         """Whatever is read inside is of one moment."""
+        cursor = self.cursor()  # which says so where the database was closed
         if self.in_transaction:
             yield
             return
-        self.execute("BEGIN")
+        cursor.execute("BEGIN")
         try:
             yield
         finally:
