@@ -165,3 +165,8 @@ def test_the_plan_says_what_it_takes_and_what_twice_the_time_would_change():
     )
     assert plan_lines(plan, plan, minutes=6).endswith("twice the time would change nothing")
     assert "even the quickest settings take about 5.5 minutes" in plan_lines(plan, plan, minutes=2)
+    untrained = Plan(Candidate("frozen", 224, 0), {"caching": 90.0})
+    assert plan_lines(untrained, untrained, minutes=2, to_train=6.25).endswith(
+        "twice the time would change nothing\nthe quickest settings that train take about 6.2 minutes"
+    )
+    assert "that train" not in plan_lines(untrained, plan, minutes=2, to_train=5.5)

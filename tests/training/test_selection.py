@@ -33,7 +33,7 @@ def test_the_finish_stands_unless_clearly_worse_and_nothing_replaces_a_better_st
 
 def test_the_choice_is_reported_with_its_interval():
     candidates = {name: {"map_at_r": v} for name, v in (("start", 0.2), ("trained", 0.4), ("finished", 0.39))}
-    assert choice_line("finished", 6, candidates, "map_at_r", gain(-0.03, 0.01)) == (
+    assert choice_line("finished", 6, candidates, "map_at_r", gain(-0.03, 0.01), epochs=6) == (
         "validation map_at_r: start 20.0, trained 40.0, finished 39.0 (the finish changes it by -3.0 to +1.0); "
         "epoch 6 with the whitened finish is kept"
     )
@@ -42,7 +42,9 @@ def test_the_choice_is_reported_with_its_interval():
 def test_a_gain_of_one_class_has_no_interval_and_is_not_nan():
     candidates = {name: {"map_at_r": 0.5} for name in ("start", "trained", "finished")}
     one_class = Interval(0.02, float("nan"), float("nan"), 1)
-    assert "(the finish changes it by +2.0)" in choice_line("finished", 1, candidates, "map_at_r", one_class)
+    assert "(the finish changes it by +2.0)" in choice_line(
+        "finished", 1, candidates, "map_at_r", one_class, epochs=1
+    )
     assert views_line("map_at_r", 1, one_class).endswith(
         "by +2.0 before training: embeddings are of the image alone"
     )

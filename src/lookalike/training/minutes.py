@@ -10,6 +10,7 @@ from lookalike.data.splits import Split
 from lookalike.models.backbones import describe
 from lookalike.training.budget import (
     Candidate,
+    Costs,
     Counts,
     Plan,
     candidates,
@@ -77,7 +78,9 @@ def plan_experiment(
     plan, doubled = (
         plan_run(options, costs, counts, minutes=by * minutes, most=most, views=views) for by in (1, 2)
     )
-    progress.say(plan_lines(plan, doubled, minutes=minutes))
+    progress.say(
+        plan_lines(plan, doubled, minutes=minutes, to_train=_least_to_train(options, costs, counts, views))
+    )
     chosen = plan.settings
     return experiment.override(
         [
@@ -101,8 +104,20 @@ def allowed(options: list[Candidate], experiment: Experiment) -> list[Candidate]
     return list(dict.fromkeys(options))
 
 
-def plan_lines(plan: Plan, doubled: Plan, *, minutes: float) -> str:
-    """The plan for people: settings, minutes of each phase, and what twice the time would change."""
+def _least_to_train(options: list[Candidate], costs: Costs, counts: Counts, views: int) -> float | None:
+    """Minutes of the quickest candidate that trains."""
+    plans = [
+        Plan(option, estimate(option, costs, counts, views=views)) for option in options if option.epochs
+    ]
+    return min((plan.minutes for plan in plans), default=None)
+
+
+def plan_lines(plan: Plan, doubled: Plan, *, minutes: float, to_train: float | None = None) -> str:
+    """The plan for people: settings, minutes of each phase, and what twice the time would change.
+
+    Args:
+        to_train: minutes of the quickest settings that train.
+    """
     lines = [f"plan for {minutes:g} minutes: {_in_words(plan.settings)}; {duration(plan)}"]
     if plan.minutes > minutes:
         lines.append(
@@ -112,6 +127,8 @@ def plan_lines(plan: Plan, doubled: Plan, *, minutes: float) -> str:
         lines.append("twice the time would change nothing")
     else:
         lines.append(f"twice the time: {_in_words(doubled.settings)}; about {doubled.minutes:.1f} minutes")
+    if to_train is not None and not doubled.settings.epochs:
+        lines.append(f"the quickest settings that train take about {to_train:.1f} minutes")
     return "\n".join(lines)
 
 

@@ -79,7 +79,9 @@ def select(
         embedder.projection = projection
     elif means is not None:
         save_proxies(context, split.train.class_names, means, per_class=1)
-    context.progress.say(choice_line(what, state.best_epoch, candidates, settings.metric, gain))
+    context.progress.say(
+        choice_line(what, state.best_epoch, candidates, settings.metric, gain, epochs=state.epoch)
+    )
     recorded = drop_epochs(settings.schedule, epochs=state.epoch, metrics=state.values(settings.metric))
     return start, SelectionResult(what, state.best_epoch, state.epoch, candidates, gain, tuple(recorded))
 

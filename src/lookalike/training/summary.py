@@ -150,14 +150,22 @@ def describe_gain(gain: Interval) -> str:
 
 
 def choice_line(
-    best: str, epoch: int, candidates: dict[str, dict[str, float]], metric: str, finish_gain: Interval | None
+    best: str,
+    epoch: int,
+    candidates: dict[str, dict[str, float]],
+    metric: str,
+    finish_gain: Interval | None,
+    *,
+    epochs: int,
 ) -> str:
-    """What validation chose, and the metric of each candidate."""
+    """What validation chose, and the metric of each candidate, after training for `epochs`."""
     scores = ", ".join(f"{name} {100 * values[metric]:.1f}" for name, values in candidates.items())
     if finish_gain is not None:
         scores += f" (the finish changes it by {describe_gain(finish_gain)})"
     words = {
-        "start": "nothing was better than the untrained start, which is kept",
+        "start": "nothing was better than the untrained start, which is kept"
+        if epochs
+        else "nothing was trained; the start is kept",
         "trained": f"epoch {epoch} is kept",
         "finished": f"epoch {epoch} with the whitened finish is kept",
     }
