@@ -13,6 +13,7 @@ from lookalike.data.image_facts import Source, collect_facts
 from lookalike.data.image_io import ImageError
 from lookalike.data.load import load_images
 from lookalike.data.read import read
+from lookalike.data.readers.plain import ReadOptions
 from lookalike.data.registry import register, registered
 from lookalike.data.screen import drop_unreadable, find_test_copies
 from lookalike.data.splits import three_way_split
@@ -125,8 +126,8 @@ def test_two_processes_may_register_at_once(photos, cache):
     cache.mkdir()
     with FileLock(cache / "datasets.lock"):
         pass
-    register("one", photos, table)
-    register("two", photos, table)
+    register("one", photos, table, ReadOptions())
+    register("two", photos, table, ReadOptions())
     assert set(registered()) == {"one", "two"}
 
 
