@@ -159,3 +159,16 @@ BROKEN = {
     "floats.tiff": encoded("tiff", Image.fromarray(np.full((8, 8), -3.5, np.float32))),
 }
 """Files that cannot be decoded."""
+
+
+def grow(folder, *paths):
+    """Makes small images at these paths."""
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(encoded("png"))
+    return folder
+
+
+def said(table, words):
+    """Whether a note of the table has these words."""
+    return any(words in note for note in table.notes)

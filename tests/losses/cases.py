@@ -7,6 +7,7 @@ losses that are worth the laws stand here.
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -75,3 +76,6 @@ def problem(
     call(loss.train(), embeddings, labels, maps)
     loss.pop_reset_parameters()
     return Problem(loss.eval(), embeddings, labels, maps)
+
+
+every_case = pytest.mark.parametrize("case", CASES)
