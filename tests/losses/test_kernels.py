@@ -6,62 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lookalike.errors import ArgumentError
-from lookalike.losses import LOSSES, ProxyGML, ProxyLoss
-from lookalike.losses.base import CHUNKED_FROM
+from lookalike.losses import LOSSES, ProxyGML
 from lookalike.losses.kernels.chunks import Part
 
-CASES = {
-    "proxy_anchor": ("proxy_anchor", {}),
-    "proxy_anchor, steep": ("proxy_anchor", {"scale": 300.0, "margin": 0.3}),
-    "proxy_nca": ("proxy_nca", {}),
-    "proxy_nca, softmax form": ("proxy_nca", {"include_positive": True, "temperature": 1 / 32}),
-    "proxy_nca, smoothed": (
-        "proxy_nca",
-        {"include_positive": True, "label_smoothing": 0.1, "temperature": 1 / 9},
-    ),
-    "proxy_nca, steep": ("proxy_nca", {"temperature": 1 / 700}),
-    "proxy_nca_pp": ("proxy_nca_pp", {}),
-    "norm_softmax": ("norm_softmax", {}),
-    "norm_softmax, steep": ("norm_softmax", {"temperature": 0.001}),
-    "cos_face": ("cos_face", {}),
-    "arc_face": ("arc_face", {}),
-    "arc_face, steep": ("arc_face", {"scale": 800.0}),
-    "soft_triple": ("soft_triple", {"centers_per_class": 3}),
-    "soft_triple, one center": ("soft_triple", {"centers_per_class": 1}),
-    "soft_triple, two centers": ("soft_triple", {"centers_per_class": 2}),
-    "soft_triple, steep": ("soft_triple", {"centers_per_class": 2, "gamma": 0.001, "scale": 900.0}),
-}
-DIM = 7
-
-
-def build(case: str, classes: int, dtype=torch.float64) -> ProxyLoss:
-    name, arguments = CASES[case]
-    return LOSSES[name](classes, DIM, **arguments, generator=torch.Generator().manual_seed(1)).to(dtype)
-
-
-def batch(classes: int, size: int, seed: int = 0, dtype=torch.float64) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    embeddings = torch.randn(size, DIM, generator=generator, dtype=dtype).requires_grad_()
-    return embeddings, torch.randint(0, classes, (size,), generator=generator)
-
-
-def results(loss: ProxyLoss, embeddings: Tensor, labels: Tensor, form: str) -> tuple[Tensor, Tensor, Tensor]:
-    loss.form = form
-    value = loss(embeddings, labels)
-    return value.detach(), *torch.autograd.grad(value, (embeddings, loss.proxies))
-
-
-def of_part(loss: ProxyLoss, embeddings: Tensor, labels: Tensor, part: Part) -> tuple[Tensor, Tensor, Tensor]:
-    value = loss.chunked(embeddings, loss.proxies, labels, part)
-    return value.detach(), *torch.autograd.grad(value, (embeddings, loss.proxies))
-
-
-def check(ours: tuple[Tensor, ...], dense: tuple[Tensor, ...], tolerance: float) -> None:
-    for mine, theirs in zip(ours, dense, strict=True):
-        assert mine.dtype == theirs.dtype
-        scale = float(theirs.abs().max())
-        torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance * max(scale, 1))
+from .kernel_cases import CASES, DIM, batch, build, check, of_part, results
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -249,41 +197,6 @@ def test_lengths_and_zero_rows():
         embeddings[0] = 0
         loss.proxies[1] = 0
     check(results(loss, embeddings, labels, "chunked"), results(loss, embeddings, labels, "dense"), 1e-12)
-
-
-def test_automatic_choice_is_by_size():
-    loss = build("norm_softmax", CHUNKED_FROM // 8)
-    assert loss.in_chunks(torch.zeros(8, DIM))
-    assert not loss.in_chunks(torch.zeros(7, DIM))
-    loss.form = "dense"
-    assert not loss.in_chunks(torch.zeros(8, DIM))
-    loss.form = "denze"
-    with pytest.raises(ArgumentError, match="did you mean 'dense'"):
-        loss(torch.ones(1, DIM, dtype=torch.float64), torch.tensor([0]))
-
-
-def test_a_second_derivative_is_refused_with_the_remedy():
-    loss = build("proxy_anchor", 6)
-    embeddings, labels = batch(6, 5)
-    loss.form = "chunked"
-    with pytest.raises(ArgumentError, match="second derivative"):
-        torch.autograd.grad(loss(embeddings, labels), embeddings, create_graph=True)
-    loss.form = "dense"
-    (first,) = torch.autograd.grad(loss(embeddings, labels), embeddings, create_graph=True)
-    assert first.requires_grad
-
-
-@pytest.mark.parametrize(("size", "again"), [(DIM, 0), (DIM + 1, 4)])
-def test_similarities_are_kept_where_they_fit_into_the_gradient(size, again, monkeypatch):
-    """Of 11 classes in chunks of 3: four products for similarities, four for gradients by proxies."""
-    loss = build("norm_softmax", 11)
-    embeddings, labels = batch(11, size)
-    dense = results(loss, embeddings, labels, "dense")
-    products = []
-    plain = torch.mm
-    monkeypatch.setattr(torch, "mm", lambda *args, **out: products.append(1) or plain(*args, **out))
-    check(of_part(loss, embeddings, labels, Part(chunk=3)), dense, 1e-12)
-    assert len(products) == 4 + again + 4
 
 
 def test_weights_count_classes_as_if_they_were_repeated():

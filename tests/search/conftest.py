@@ -9,6 +9,9 @@ from PIL import Image
 
 from lookalike.models import build_embedder
 from lookalike.models.checkpoint import save_model
+from lookalike.search import ImageIndex
+
+from .small_index import DIM, FINGERPRINT
 
 
 def paint(file, seed, size=32):
@@ -58,3 +61,19 @@ def milvus_uri(tmp_path):
     """A file of Milvus Lite."""
     pytest.importorskip("milvus_lite", reason="milvus-lite is absent")
     return str(tmp_path / "milvus.db")
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "photos.index"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def index(folder):
+    with ImageIndex.create(folder, fingerprint=FINGERPRINT, dim=DIM) as made:
+        yield made

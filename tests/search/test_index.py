@@ -1,9 +1,7 @@
 """The index: what it stores, finds and refuses, whoever opens it."""
 
-import json
 import multiprocessing
 import pickle
-import shutil
 
 import numpy as np
 import pytest
@@ -12,39 +10,7 @@ from lookalike.errors import ArgumentError, FileError, UnknownNameError
 from lookalike.search import ImageIndex, IndexedFile
 from lookalike.search.engines import NoVectorError
 
-DIM = 8
-FINGERPRINT = "model"
-
-
-def unit(count, seed=0):
-    vectors = np.random.default_rng(seed).standard_normal((count, DIM)).astype(np.float32)
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
-def fill(index, vectors, first=0, root="photos", **columns):
-    with index.catalog.transaction():
-        index.catalog.set_columns(dict.fromkeys(columns, "number"))
-        known = {path.name: number for number, path in index.catalog.roots().items()}
-        number = known.get(root) or index.catalog.add_root(index.folder.parent / root)
-    rows = range(first, first + len(vectors))
-    files = [
-        IndexedFile(
-            f"{row}.png", "even" if row % 2 == 0 else "odd", values={n: v[row] for n, v in columns.items()}
-        )
-        for row in rows
-    ]
-    index.add(files, [f"digest {row}" for row in rows], vectors, fingerprint=FINGERPRINT, root=number)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "index"
-
-
-@pytest.fixture
-def index(folder):
-    with ImageIndex.create(folder, fingerprint=FINGERPRINT, dim=DIM) as made:
-        yield made
+from .small_index import DIM, FINGERPRINT, fill, find_first, unit
 
 
 def paths(lines):
@@ -153,19 +119,6 @@ def test_vectors_without_an_image_are_never_shown_and_the_next_writer_removes_th
         assert writer.engine.count() == 4
 
 
-@pytest.mark.parametrize("writable", [False, True])
-def test_images_whose_vectors_are_lost_are_reported_and_leave_the_catalog_on_request(index, folder, writable):
-    fill(index, unit(4))
-    index.engine.delete(index.catalog.ids()[:1])
-    index.close()
-    with pytest.raises(
-        FileError, match=r"has lost 1 of the 4 vectors .* give the command `lookalike index` again"
-    ):
-        ImageIndex.open(folder, writable=writable)
-    with ImageIndex.open(folder, writable=True, repair=True) as writer:
-        assert len(writer) == writer.engine.count() == 3
-
-
 def test_a_second_writer_is_reported_and_readers_continue(index, folder):
     fill(index, unit(3))
     with pytest.raises(FileError, match="another process is changing the index"):
@@ -253,59 +206,6 @@ def test_an_existing_index_is_not_replaced(index, folder):
     index.close()
     with pytest.raises(FileError, match="holds an index already"):
         ImageIndex.create(folder, fingerprint=FINGERPRINT, dim=DIM)
-
-
-@pytest.mark.parametrize(
-    ("damage", "words"),
-    [
-        (lambda f: (f / "index.json").unlink(), "no index in"),
-        (lambda f: (f / "index.json").write_text("{"), "damaged"),
-        (lambda f: (f / "index.json").write_text("[]"), "damaged"),
-        (lambda f: (f / "index.json").write_text(json.dumps({"format": 1})), "has format 1"),
-        (lambda f: edit(f, dim="x"), "damaged .* not as they were written"),
-        (lambda f: edit(f, dim=0), "damaged"),
-        (lambda f: edit(f, engine=3), "damaged"),
-        (lambda f: edit(f, threshold="x"), "damaged"),
-        (lambda f: edit(f, threshold={}), "damaged .*similarity"),
-        (lambda f: edit(f, threshold={"similarity": 7}), "damaged .*cosine"),
-        (lambda f: shutil.rmtree(f / "vectors"), "has lost 3 of the 3 vectors .*build it again"),
-        (lambda f: (f / "vectors" / "ids-0.i64").unlink(), "has lost 3 of the 3 vectors .*build it again"),
-        (lambda f: (f / "catalog.sqlite").write_bytes(b"no database" * 100), "damaged or missing"),
-        (lambda f: (f / "catalog.sqlite").unlink(), "damaged or missing"),
-    ],
-)
-@pytest.mark.parametrize("writable", [False, True])
-def test_damage_is_reported_in_one_line(index, folder, damage, words, writable):
-    fill(index, unit(3))
-    index.close()
-    damage(folder)
-    with pytest.raises(FileError, match=words):
-        ImageIndex.open(folder, writable=writable)
-
-
-@pytest.mark.parametrize("engine", ["exact", "faiss"])
-def test_a_vector_that_is_not_a_number_is_reported(tmp_path, engine):
-    if engine == "faiss":
-        pytest.importorskip("faiss", reason="pip install 'lookalike[faiss]' is absent")
-    with ImageIndex.create(tmp_path / engine, fingerprint=FINGERPRINT, dim=DIM, engine=engine) as made:
-        fill(made, unit(30))
-    file = tmp_path / engine / "vectors" / "vectors-0.f32"
-    content = np.fromfile(file, np.float32)
-    content[5 * DIM : 6 * DIM] = np.nan
-    content.tofile(file)
-    with ImageIndex.open(tmp_path / engine) as index, pytest.raises(FileError, match=r"f32' is damaged"):
-        index.search(unit(2), 3, fingerprint=FINGERPRINT)
-
-
-def edit(folder, **changes):
-    file = folder / "index.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
-
-
-def find_first(index):
-    """The path of the image most similar to the second vector, searched by the process that this runs in."""
-    with index:
-        return index.search(unit(3)[1:2], 1, fingerprint=FINGERPRINT)[0][0].files[0].file.path
 
 
 def test_a_process_of_its_own_opens_the_index_that_it_is_sent(folder):

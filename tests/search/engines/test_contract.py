@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from lookalike.errors import ArgumentError, FileError, MissingExtraError
-from lookalike.search.engines import ENGINES, EngineLocation, pgvector
+from lookalike.search.engines import ENGINES, EngineLocation
 from lookalike.search.engines.exact import search_rows
 from lookalike.search.engines.faiss import FaissEngine, FaissSettings
 from lookalike.search.engines.measured import FILE, measured
 from lookalike.search.engines.vector_file import VectorFile
 
-DIM = 8
+from .vectors import DIM, unit
+
 GRAPH = FaissSettings(hnsw_from=20, exact_share=0)
 LISTS = FaissSettings(hnsw_from=2, lists_from=20, exact_share=0, code_dims=2, code_bits=3)
 VARIANTS = {
@@ -22,11 +23,6 @@ VARIANTS = {
     "faiss lists": lambda location: FaissEngine(location, LISTS),
 }
 EVERY = {**{name: entry.open for name, entry in ENGINES.items()}, **VARIANTS}
-
-
-def unit(count, dim=DIM, seed=0):
-    vectors = np.random.default_rng(seed).standard_normal((count, dim)).astype(np.float32)
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 @pytest.fixture(params=EVERY)
@@ -276,28 +272,3 @@ def test_an_engine_searches_although_another_package_has_replaced_the_search_of_
     assert engine.search(vectors[:5], 1).ids[:, 0].tolist() == [0, 1, 2, 3, 4]
     some = np.arange(3, 60)
     assert engine.search(vectors[3:5], 1, allowed=some).ids[:, 0].tolist() == [3, 4]
-
-
-@pytest.mark.parametrize(("rows", "breadth"), [(40, "100"), (20_000, "200"), (400_000, "1000")])
-def test_postgresql_looks_at_more_candidates_of_more_vectors(
-    pgvector_uri, tmp_path, monkeypatch, rows, breadth
-):
-    """One for so many rows, here 100, up to pgvector's own limit."""
-    pytest.importorskip("psycopg", reason="pip install 'lookalike[pgvector]' is absent")
-    monkeypatch.setattr(pgvector, "INDEX_FROM", 1)
-    monkeypatch.setattr(pgvector, "ROWS_PER_BREADTH", 100)
-    engine = pgvector.PgvectorEngine(EngineLocation(tmp_path, DIM, f"b{rows}", pgvector_uri))
-    engine.add(np.arange(40), unit(40))
-    engine.save()
-    execute, set_to = engine._db.execute, []
-    execute("UPDATE pg_class SET reltuples = %s WHERE relname = %s", (rows, f"b{rows}"))
-
-    def watched(sql, *values):
-        if "hnsw.ef_search" in sql:
-            set_to.append(sql.split()[-1])
-        return execute(sql, *values)
-
-    monkeypatch.setattr(engine._db, "execute", watched)
-    assert engine.search(unit(40)[:1], 3).ids.shape == (1, 3)
-    assert set_to == [breadth]
-    engine.close()
