@@ -22,7 +22,7 @@ from lookalike.config.experiment import Experiment
 from lookalike.config.schema import Mode
 from lookalike.data.load import load_images, reading
 from lookalike.models.embedder import build_embedder
-from lookalike.training.budget import Counts, Rung, estimate
+from lookalike.training.budget import Candidate, Counts, estimate
 from lookalike.training.costs import measure_costs
 from lookalike.training.setup import resolve_experiment
 from lookalike.training.trainable import FrozenPart
@@ -67,7 +67,7 @@ def main() -> None:
         for images in (1_000, 10_000, 100_000):
             counts = Counts(*(round(share * images) for share in SHARES))
             epochs = default_epochs(mode, images=counts.train, batch=experiment.batch.images)
-            phases = estimate(Rung(mode, size, epochs), costs, counts, views=VIEWS)
+            phases = estimate(Candidate(mode, size, epochs), costs, counts, views=VIEWS)
             rows.append(
                 {
                     "mode": mode,
