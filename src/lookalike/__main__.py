@@ -35,11 +35,19 @@ def _interrupt_again(dropped: "sys.UnraisableHookArgs") -> None:
     """Python drops what is raised while it deletes an object, and says so. An interrupt is raised a moment later; that
     a decoding process has ended is found, and said, when its next batch does not come."""
     if issubclass(dropped.exc_type, KeyboardInterrupt):
-        again = threading.Timer(0.05, signal.raise_signal, (signal.SIGINT,))
+        again = threading.Timer(0.05, _signal_main_thread)
         again.daemon = True
         again.start()
     elif "DataLoader worker" not in str(dropped.exc_value):
         sys.__unraisablehook__(dropped)
+
+
+def _signal_main_thread() -> None:
+    """Interrupts the main thread, also where it waits; a signal of this thread would be seen when that ends."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    else:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _keep_freed_memory() -> None:

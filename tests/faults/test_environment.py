@@ -190,9 +190,10 @@ take_interrupts()
 try:
     slow = Slow()
     del slow
+    began = time.monotonic()
     time.sleep(30)
 except KeyboardInterrupt:
-    print("ended")
+    print("ended" if time.monotonic() - began < 20 else "ended after the wait")
 """
 
 
