@@ -52,6 +52,9 @@ IgnoreLabel = Annotated[
     list[str] | None,
     typer.Option("--ignore-label", help="Leave out images with this label, such as --ignore-label=-1."),
 ]
+CheckImages = Annotated[
+    str | None, typer.Option("--images", help="Images to check the export on; default: the run's data.")
+]
 OnBadFile = Annotated[
     str,
     typer.Option(

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lookalike.cli.common import (
+    CheckImages,
     IgnoreLabel,
     Layout,
     RunArgument,
@@ -22,9 +23,6 @@ Timm = Annotated[
 ]
 Onnx = Annotated[Path | None, typer.Option("--onnx", help="ONNX file: uint8 images to unit vectors.")]
 Pt2 = Annotated[Path | None, typer.Option("--pt2", help="File for torch.export.load.")]
-Images = Annotated[
-    str | None, typer.Option("--images", help="Images to check the export on; default: the run's data.")
-]
 
 
 def export(
@@ -32,7 +30,7 @@ def export(
     timm: Timm = None,
     onnx: Onnx = None,
     pt2: Pt2 = None,
-    images: Images = None,
+    images: CheckImages = None,
     layout: Layout = None,
     verify: Verify = None,
     ignore_label: IgnoreLabel = None,

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from lookalike.cli.common import (
+    CheckImages,
     IgnoreLabel,
     Layout,
     RunArgument,
@@ -22,9 +23,6 @@ Public = Annotated[
         help="Anyone may see a new repository; default: only its owner. An existing one stays as visible as it is.",
     ),
 ]
-Images = Annotated[
-    str | None, typer.Option("--images", help="Images to check the export on; default: the run's data.")
-]
 
 
 License = Annotated[
@@ -40,7 +38,7 @@ def push(
     run: RunArgument,
     name: Name,
     public: Public = False,
-    images: Images = None,
+    images: CheckImages = None,
     layout: Layout = None,
     verify: Verify = None,
     ignore_label: IgnoreLabel = None,

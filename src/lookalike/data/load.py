@@ -23,6 +23,11 @@ from lookalike.utils.progress import Progress
 LOGGER = logging.getLogger("lookalike")
 
 
+def is_gone(source: str) -> bool:
+    """Whether data that a run names by its path is no longer there."""
+    return source.startswith(("/", "~")) and not Path(source).expanduser().exists()
+
+
 def reading(settings: DataSettings, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The arguments of `read` that an experiment sets, but for those that are `given`."""
     return {

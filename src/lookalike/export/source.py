@@ -8,7 +8,7 @@ import numpy as np
 from lookalike.config.experiment import load_experiment
 from lookalike.config.schema import DataSettings
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.load import reading
+from lookalike.data.load import is_gone, reading
 from lookalike.data.read import read
 from lookalike.data.screen import drop_unreadable
 from lookalike.errors import FileError
@@ -54,7 +54,7 @@ def data_source(run: Path) -> str:
     if not run.is_dir():
         raise FileError(f"there is no run directory '{run}'")
     source = str(read_facts(run, "data.json").get("source") or "")
-    if not source or (source.startswith("/") and not Path(source).exists()):
+    if not source or is_gone(source):
         where = f"'{source}' is gone" if source else f"'{run}' does not say where its images are"
         raise FileError(f"{where}; name images to check the export on with --images DATA")
     return source

@@ -139,10 +139,10 @@ def estimate(settings: Candidate, costs: Costs, counts: Counts, *, views: int = 
         cached, passes = cached + forward, 0.0
     phases = {
         "caching": 0.0 if settings.mode == "finetune" else known * costs.decode_and(views * cached),
-        "start": counts.train * passes + counts.validation * passes + 2 * costs.closed_form,
+        "start": known * passes + 2 * costs.closed_form,
         "training": settings.epochs * counts.train * step,
         "validation": settings.epochs * counts.validation * passes,
-        "finish": (counts.train + counts.validation) * passes + costs.closed_form if settings.epochs else 0.0,
+        "finish": known * passes + costs.closed_form if settings.epochs else 0.0,
         "test": counts.test * costs.decode_and(views * (costs.frozen(size) + 2 * forward)),
     }
     return {phase: seconds for phase, seconds in phases.items() if seconds > 0}

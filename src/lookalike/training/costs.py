@@ -49,11 +49,10 @@ def measure_costs(
         frozen_stages = experiment.train.frozen_stages or embedder.default_frozen_stages()
     dtype = DTYPES.get(experiment.train.precision or default_precision(device.type))
     with keep_random_state(device):
+        counts = [round(IMAGES * (max(sizes) / size) ** 2) for size in sizes]
         found = [
-            _at_size(
-                embedder, mode, frozen_stages, size, round(IMAGES * (max(sizes) / size) ** 2), device, dtype
-            )
-            for size in sizes
+            _at_size(embedder, mode, frozen_stages, size, count, device, dtype)
+            for size, count in zip(sizes, counts, strict=True)
         ]
     frozen, forward, step = (
         line_through((sizes[0], one), (sizes[1], other)) for one, other in zip(*found, strict=True)

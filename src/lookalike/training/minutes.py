@@ -10,7 +10,6 @@ from lookalike.data.splits import Split
 from lookalike.models.backbones import describe
 from lookalike.training.budget import (
     Candidate,
-    Costs,
     Counts,
     Plan,
     candidates,
@@ -78,9 +77,9 @@ def plan_experiment(
     plan, doubled = (
         plan_run(options, costs, counts, minutes=by * minutes, most=most, views=views) for by in (1, 2)
     )
-    progress.say(
-        plan_lines(plan, doubled, minutes=minutes, to_train=_least_to_train(options, costs, counts, views))
-    )
+    training = [option for option in options if option.epochs]
+    quickest = plan_run(training, costs, counts, minutes=0, views=views).minutes if training else None
+    progress.say(plan_lines(plan, doubled, minutes=minutes, to_train=quickest))
     chosen = plan.settings
     return experiment.override(
         [
@@ -102,14 +101,6 @@ def allowed(options: list[Candidate], experiment: Experiment) -> list[Candidate]
     if size is not None:
         options = [replace(option, image_size=size) for option in options]
     return list(dict.fromkeys(options))
-
-
-def _least_to_train(options: list[Candidate], costs: Costs, counts: Counts, views: int) -> float | None:
-    """Minutes of the quickest candidate that trains."""
-    plans = [
-        Plan(option, estimate(option, costs, counts, views=views)) for option in options if option.epochs
-    ]
-    return min((plan.minutes for plan in plans), default=None)
 
 
 def plan_lines(plan: Plan, doubled: Plan, *, minutes: float, to_train: float | None = None) -> str:

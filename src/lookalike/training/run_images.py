@@ -1,11 +1,10 @@
 """Images for a command that has a run: those that are named, else the run's own, read as the run read them."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from lookalike.data.dataset import LabeledImages
-from lookalike.data.load import load_images, reading
+from lookalike.data.load import is_gone, load_images, reading
 from lookalike.errors import DataError
 from lookalike.training.run_dir import RunDir
 from lookalike.utils.progress import Progress
@@ -32,7 +31,7 @@ def load_named_or_own(
         return load_images(data, **(options or {}), on_bad_file=on_bad_file, progress=progress)
     settings = folder.experiment().data
     source = str(folder.read_json("data.json")["source"])
-    if source.startswith(("/", "~")) and not Path(source).expanduser().exists():
+    if is_gone(source):
         raise DataError(f"the run's data is no longer at '{source}'; name the data to use")
     return load_images(
         source,
