@@ -65,13 +65,13 @@ def register(name: str, path: Path, table: LabeledImages, options: ReadOptions) 
     """
     check_name(name)
     entry = Registered(
-        str(path.absolute()),
-        options.layout,
-        len(table),
-        table.num_classes,
-        table.digest(),
-        options.verify,
-        options.ignore_labels,
+        path=str(path.absolute()),
+        layout=options.layout,
+        images=len(table),
+        classes=table.num_classes,
+        digest=table.digest(),
+        verify=options.verify,
+        ignore_labels=options.ignore_labels,
     )
     file = _file()
     file.parent.mkdir(parents=True, exist_ok=True)

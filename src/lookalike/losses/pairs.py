@@ -210,9 +210,8 @@ class RankedList(PMLLoss):
         imbalance: float = 0.5,
     ) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # of temperatures above 5; the paper's is 10, and exp(10 * 1.2) is safe
+            # of temperatures above 5; the paper's is 10, and exp(10 * 1.2) is safe
+            warnings.simplefilter("ignore")
             loss = pml("losses").RankedListLoss(
                 margin=margin,
                 alpha=alpha,

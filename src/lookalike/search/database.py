@@ -78,6 +78,8 @@ class _Cursor(sqlite3.Cursor):
 
 
 class Connection(sqlite3.Connection):
+    """A connection whose errors name the file and the remedy."""
+
     file: Path
 
     def cursor(self, *_: Any) -> _Cursor:  # type: ignore[override]

@@ -251,7 +251,7 @@ class ImageIndex:
             return find()
         except (
             NoVectorError
-        ):  # another process removed the image from a server meanwhile, and before from the catalog
+        ):  # another process has removed the image: first from the catalog, then its vector
             return find()
 
     def set_facts(self, **changes: object) -> None:

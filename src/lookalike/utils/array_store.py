@@ -130,9 +130,8 @@ class ArrayStore:
     def entries(self) -> list[Entry]:
         """All whole arrays, the least recently used first."""
         found = []
-        names = (
-            os.listdir(self.folder) if self.folder.is_dir() else []
-        )  # which says so where it is not allowed
+        # unlike glob, listdir raises where listing is not allowed
+        names = os.listdir(self.folder) if self.folder.is_dir() else []
         for file in (self.folder / name for name in names if name.endswith(".json")):
             with suppress(OSError):
                 size = file.with_suffix(".npy").stat().st_size
