@@ -105,6 +105,21 @@ def test_removed_images_are_gone_and_ids_are_never_used_again(index, folder):
     assert not set(after[4:]) & set(before)
 
 
+def test_images_are_deleted_by_id_and_unknown_ids_do_nothing(index, folder):
+    vectors = unit(4)
+    fill(index, vectors)
+    first, second = index.catalog.ids()[:2].tolist()
+    index.delete([first, 99])
+    assert len(index) == index.engine.count() == 3
+    assert index.files([first]) == {}
+    assert [len(index.files([number])) for number in (first, second)] == [0, 1]
+    index.close()
+    with ImageIndex.open(folder) as again:
+        assert len(again) == 3
+        with pytest.raises(ArgumentError, match="opened for reading"):
+            again.delete([second])
+
+
 def test_vectors_without_an_image_are_never_shown_and_the_next_writer_removes_them(index, folder):
     vectors = unit(12)
     fill(index, vectors[:4])

@@ -187,6 +187,18 @@ class ImageIndex:
                 self.engine.delete(gone)
             return len(gone)
 
+    def delete(self, ids: Sequence[int]) -> None:
+        """Removes these images with all their files; ids that are not in the index do nothing.
+
+        Raises:
+            ArgumentError: an index opened for reading.
+        """
+        self._check_writable()
+        with self._turn:
+            with self.catalog.transaction():
+                self.catalog.delete_items(ids)
+            self.engine.delete(np.asarray(ids, dtype=np.int64))
+
     def vectors(self, ids: Sequence[int]) -> Floats:
         """The unit vectors of these images, (N, dim).
 
