@@ -8,6 +8,7 @@ from lookalike.training.advice import RunFacts, in_words, of_100
 from lookalike.training.summary import without_known_images
 
 GOOD = RunFacts(
+    mode="partial",
     recall_at_1=0.8279,
     start_recall_at_1=0.6023,
     epochs=3,
@@ -39,6 +40,7 @@ def test_a_run_whose_last_epoch_was_best():
         ({"best_epoch": 2}, "best after epoch 2 of 3 and got worse", "train for longer"),
         ({"best_epoch": 0}, "did not beat the untrained start", "train for longer"),
         ({"epochs": 0, "best_epoch": 0}, "train (train.epochs, or --minutes)", "before training"),
+        ({"mode": "frozen"}, "train the network, not only its projection", "train for longer"),
         ({"classes": 12}, "add classes: 12", "add images per class"),
         ({"images": 332}, "add images per class: there are 4", "add classes"),
         ({"recall_at_1": 0.97}, "wrong labels", "add classes"),

@@ -18,7 +18,14 @@ from lookalike.training.budget import (
 )
 
 ONE_PIXEL = PerImage(0.0, 1e-6)
-COSTS = Costs(decode=0.001, frozen=ONE_PIXEL, forward=ONE_PIXEL, step=PerImage(0.002, 1e-6), closed_form=5.0)
+COSTS = Costs(
+    decode=0.001,
+    frozen=ONE_PIXEL,
+    forward=ONE_PIXEL,
+    step=PerImage(0.002, 1e-6),
+    projection=0.0005,
+    closed_form=5.0,
+)
 COUNTS = Counts(train=800, validation=200, test=500)
 
 
@@ -60,6 +67,13 @@ def test_phases_of_mode_frozen_without_training():
     assert seconds["start"] == pytest.approx(10)
 
 
+def test_training_in_mode_frozen_is_a_step_of_the_projection_on_cached_features():
+    seconds = estimate(Candidate("frozen", 100, 30), COSTS, COUNTS, views=1)
+    assert seconds["training"] == pytest.approx(30 * 800 * 0.0005)
+    assert seconds["finish"] == pytest.approx(5)
+    assert "validation" not in seconds
+
+
 def test_finetuning_decodes_in_every_pass_and_caches_nothing():
     seconds = estimate(Candidate("finetune", 100, 2), COSTS, COUNTS, views=1)
     assert "caching" not in seconds
@@ -81,9 +95,7 @@ def test_images_that_are_decoded_ahead_cost_the_longer_of_decoding_and_network()
 def test_every_candidate_costs_more_than_the_one_before(mode, backbone_size, short_side):
     found = candidates(mode, epochs=20, backbone_size=backbone_size, short_side=short_side)
     costs = [
-        (option.epochs > 0, sum(estimate(option, COSTS, COUNTS).values()))
-        for option in found
-        if option.mode == found[-1].mode
+        sum(estimate(option, COSTS, COUNTS).values()) for option in found if option.mode == found[-1].mode
     ]
     assert costs == sorted(costs)
     assert len(found) == len(set(found))
@@ -105,7 +117,7 @@ def test_sizes_go_from_four_sevenths_of_the_backbones_own_to_all_of_it():
     assert most_epochs("partial", 4) == 16
 
 
-CANDIDATES = [Candidate("frozen", 100, 0), Candidate("partial", 100, 4), Candidate("partial", 200, 6)]
+CANDIDATES = [Candidate("frozen", 100, 30), Candidate("partial", 100, 4), Candidate("partial", 200, 6)]
 
 
 @pytest.mark.parametrize(("minutes", "chosen"), [(0.1, 0), (1.5, 0), (3, 1), (13, 2), (1e9, 2)])
@@ -125,7 +137,7 @@ def test_minutes_that_the_next_candidate_would_exceed_go_into_more_epochs():
     assert plan_run(CANDIDATES, COSTS, COUNTS, minutes=minutes[8]).settings.epochs == 4
 
 
-def test_nothing_trained_gets_no_epochs():
+def test_the_projection_alone_gets_no_more_epochs():
     assert plan_run(CANDIDATES[:1], COSTS, COUNTS, minutes=1e9, most=7).settings == CANDIDATES[0]
 
 

@@ -16,8 +16,8 @@ from toys import TOY_SETTINGS
 
 MODES = ("frozen", "partial", "finetune")
 CANDIDATES = [
-    Candidate("frozen", 128, 0),
-    Candidate("frozen", 224, 0),
+    Candidate("frozen", 128, 30),
+    Candidate("frozen", 224, 30),
     Candidate("partial", 128, 4),
     Candidate("partial", 224, 6),
 ]
@@ -31,12 +31,19 @@ pytestmark = pytest.mark.usefixtures("own_cache")
         (["train.mode=partial"], CANDIDATES[2:]),
         (
             ["data.image_size=96"],
-            [Candidate("frozen", 96, 0), Candidate("partial", 96, 4), Candidate("partial", 96, 6)],
+            [Candidate("frozen", 96, 30), Candidate("partial", 96, 4), Candidate("partial", 96, 6)],
         ),
-        (["train.epochs=3"], [Candidate("partial", 128, 3), Candidate("partial", 224, 3)]),
-        (["train.epochs=0"], CANDIDATES[:2]),
+        (
+            ["train.epochs=3"],
+            [Candidate(mode, size, 3) for mode in ("frozen", "partial") for size in (128, 224)],
+        ),
+        (["train.epochs=0"], [Candidate("frozen", 128, 0), Candidate("frozen", 224, 0)]),
+        (
+            ["train.mode=partial", "train.epochs=0"],
+            [Candidate("partial", 128, 0), Candidate("partial", 224, 0)],
+        ),
         (["train.mode=frozen", "train.epochs=9"], [Candidate("frozen", 128, 9), Candidate("frozen", 224, 9)]),
-        (["train.epochs=3", "data.image_size=96"], [Candidate("partial", 96, 3)]),
+        (["train.epochs=3", "data.image_size=96"], [Candidate("frozen", 96, 3), Candidate("partial", 96, 3)]),
     ],
 )
 def test_what_somebody_chose_is_not_planned(settings, left):
@@ -51,6 +58,7 @@ def test_costs_are_measured_for_every_mode(mode, squares):
     assert costs.decode > 0
     assert (costs.frozen(64) > 0) == (mode != "finetune")
     assert 0 < costs.forward(64) < costs.step(64)
+    assert costs.projection > 0
     assert costs.closed_form > 0
 
 
@@ -133,7 +141,7 @@ def test_a_run_of_many_images_says_how_long_it_takes_and_its_numbers_stay(
 def test_a_planned_run_says_its_plan_and_leaves_settings_that_need_no_clock(squares, tmp_path, monkeypatch):
     cheap = PerImage(0.0, 1e-9)
     monkeypatch.setattr(
-        "lookalike.training.minutes.measure_costs", lambda *_: Costs(0.0, cheap, cheap, cheap, 0.0)
+        "lookalike.training.minutes.measure_costs", lambda *_: Costs(0.0, cheap, cheap, cheap, 0.0, 0.0)
     )
     settings = Experiment().override([*TOY_SETTINGS, "train.epochs=1", "train.mode=partial"])
     said = Said()
@@ -165,8 +173,8 @@ def test_the_plan_says_what_it_takes_and_what_twice_the_time_would_change():
     )
     assert plan_lines(plan, plan, minutes=6).endswith("twice the time would change nothing")
     assert "even the quickest settings take about 5.5 minutes" in plan_lines(plan, plan, minutes=2)
-    untrained = Plan(Candidate("frozen", 224, 0), {"caching": 90.0})
-    assert plan_lines(untrained, untrained, minutes=2, to_train=6.25).endswith(
-        "twice the time would change nothing\nthe quickest settings that train take about 6.2 minutes"
+    frozen = Plan(Candidate("frozen", 224, 30), {"caching": 90.0})
+    assert plan_lines(frozen, frozen, minutes=2, to_train=6.25).endswith(
+        "twice the time would change nothing\nthe quickest settings that train the network too take about 6.2 minutes"
     )
-    assert "that train" not in plan_lines(untrained, plan, minutes=2, to_train=5.5)
+    assert "train the network" not in plan_lines(frozen, plan, minutes=2, to_train=5.5)

@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+from lookalike.config.schema import Mode
+
 FEW_IMAGES = 10
 FEW_CLASSES = 30
 NEARLY_ALL = 0.95
@@ -13,12 +15,14 @@ class RunFacts:
     """What the advice depends on; metrics from 0 to 1.
 
     Attributes:
+        mode: `train.mode`.
         epochs: how many were trained.
         best_epoch: the one that was best on the validation classes; 0 where the start was.
         classes, images: of training.
         image_size, largest_size: the input's side, and the one beyond which nothing is gained; pixels.
     """
 
+    mode: Mode
     recall_at_1: float
     start_recall_at_1: float
     epochs: int
@@ -69,7 +73,9 @@ def _what_next(facts: RunFacts) -> str:
         )
     if facts.image_size < facts.largest_size:
         steps.append(f"show larger images (data.image_size={facts.largest_size})")
-    if facts.epochs == 0:
+    if facts.mode == "frozen":
+        steps.append("train the network, not only its projection (train.mode=partial, or more --minutes)")
+    elif facts.epochs == 0:
         steps.append("train (train.epochs, or --minutes)")
     elif facts.best_epoch and not _falls(facts):
         steps.append("train for longer (--minutes, or train.epochs): the last epoch was the best")

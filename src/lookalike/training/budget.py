@@ -1,14 +1,14 @@
 """Chooses settings that fit into a number of minutes, from seconds per image and the number of images.
 
-Candidates go from quick to good: nothing trained, then small images for few epochs, then larger ones. The plan is the
-last candidate whose estimate fits, with as many epochs more as fit. That larger images and more epochs are better is
-measured (docs/explanation/what_was_tried.md). Everything here is arithmetic; `costs` measures.
+Candidates go from quick to good: only the projection trained, then small images for few epochs, then larger ones. The
+plan is the last candidate whose estimate fits, with as many epochs more as fit. That larger images and more epochs are
+better is measured (docs/explanation/what_was_tried.md). Everything here is arithmetic; `costs` measures.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lookalike.config.defaults import input_size
+from lookalike.config.defaults import MODE_DEFAULTS, input_size
 from lookalike.config.schema import Mode
 
 
@@ -40,6 +40,7 @@ class Costs:
         frozen: the first stages of one image; nothing in mode finetune, everything in mode frozen.
         forward: the other stages of one image.
         step: the other stages of one image, forward and backward, with its share of the optimizer.
+        projection: the same of the projection alone, which is all that mode frozen trains.
         closed_form: one whitened projection, seconds in all.
     """
 
@@ -47,6 +48,7 @@ class Costs:
     frozen: PerImage
     forward: PerImage
     step: PerImage
+    projection: float
     closed_form: float
     decodes_ahead: bool = False
 
@@ -100,13 +102,13 @@ def candidates(
     most = input_size(short_side, backbone_size, patch, gpu=True)
     shares = [share / 14 for share in range(8, 15)]
     sizes = sorted({min(most, _rounded(backbone_size * share, patch)) for share in shares})
-    untrained = [Candidate("frozen", size, 0) for size in sizes]
+    frozen = [Candidate("frozen", size, MODE_DEFAULTS["frozen"]["epochs"]) for size in sizes]
     if mode == "frozen":
-        return untrained
+        return frozen
     few, usual, _ = (round(share * epochs) for share in EPOCHS[mode])
     trained = [Candidate(mode, size, few) for size in sizes[:-1]]
     trained += [Candidate(mode, size, usual) for size in sizes[-2:]]
-    return untrained + list(dict.fromkeys(trained))
+    return frozen + list(dict.fromkeys(trained))
 
 
 EPOCHS: dict[Mode, tuple[float, float, float]] = {"partial": (1, 1, 4), "finetune": (0.2, 0.4, 1)}
@@ -136,7 +138,7 @@ def estimate(settings: Candidate, costs: Costs, counts: Counts, *, views: int = 
     if settings.mode == "finetune":  # nothing is cached: each pass decodes
         passes, step = costs.decode_and(passes), costs.decode_and(step)
     elif settings.mode == "frozen":
-        cached, passes = cached + forward, 0.0
+        cached, passes, step = cached + forward, 0.0, costs.projection
     phases = {
         "caching": 0.0 if settings.mode == "finetune" else known * costs.decode_and(views * cached),
         "start": known * passes + 2 * costs.closed_form,
@@ -160,7 +162,7 @@ def plan_run(
     """The last candidate whose estimate fits into `minutes`, then more epochs; the quickest of all where none fits.
 
     Args:
-        most: epochs, if a candidate trains at all; 0 for those of the candidate.
+        most: epochs, if a candidate trains stages of the network; 0 for those of the candidate.
     """
 
     def planned(settings: Candidate) -> Plan:
@@ -173,5 +175,5 @@ def plan_run(
     chosen = last_that_fits(plans)
     if chosen is None:
         return min(plans, key=lambda plan: plan.minutes)
-    more = range(chosen.settings.epochs, most + 1) if chosen.settings.epochs else ()
+    more = () if chosen.settings.mode == "frozen" else range(chosen.settings.epochs, most + 1)
     return last_that_fits([planned(replace(chosen.settings, epochs=epochs)) for epochs in more]) or chosen

@@ -60,7 +60,8 @@ def measure_costs(
     cubed = (embedder.pooled_dim / WIDTH) ** 3
     decoding = _decoding(embedder, table)
     at_once, ahead = decoders(experiment.data.workers, device, decoding)
-    return Costs(decoding / at_once, frozen, forward, step, cubed * _closed_form(), ahead)
+    projection = _projection_step(embedder, experiment.batch.images, device)
+    return Costs(decoding / at_once, frozen, forward, step, projection, cubed * _closed_form(), ahead)
 
 
 def decoders(workers: int | None, device: torch.device, seconds: float) -> tuple[int, bool]:
@@ -115,6 +116,19 @@ def _backward(part: TrainablePart, inputs: Tensor) -> None:
     part.embed(inputs).square().sum().backward()  # type: ignore[no-untyped-call]
     for parameter in part.embedder.parameters():
         parameter.grad = None
+
+
+def _projection_step(embedder: Embedder, count: int, device: torch.device) -> float:
+    """Seconds per image of a training step of the projection alone, in batches of `count`."""
+    pooled = torch.zeros(count, embedder.pooled_dim, device=device)
+    optimizer = torch.optim.AdamW(embedder.projection.parameters())
+
+    def step() -> None:
+        embedder.project(pooled).sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return _seconds(step, device) / count
 
 
 def _decoding(embedder: Embedder, table: LabeledImages) -> float:

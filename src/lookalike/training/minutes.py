@@ -77,7 +77,7 @@ def plan_experiment(
     plan, doubled = (
         plan_run(options, costs, counts, minutes=by * minutes, most=most, views=views) for by in (1, 2)
     )
-    training = [option for option in options if option.epochs]
+    training = [option for option in options if option.mode != "frozen"]
     quickest = plan_run(training, costs, counts, minutes=0, views=views).minutes if training else None
     progress.say(plan_lines(plan, doubled, minutes=minutes, to_train=quickest))
     chosen = plan.settings
@@ -96,8 +96,8 @@ def allowed(options: list[Candidate], experiment: Experiment) -> list[Candidate]
     if train.mode is not None:
         options = [option for option in options if option.mode == train.mode]
     if train.epochs is not None:
-        alike = [option for option in options if (option.epochs > 0) == (train.epochs > 0)]
-        options = [replace(option, epochs=train.epochs) for option in alike or options]
+        untrained = [option for option in options if option.mode == "frozen"] if train.epochs == 0 else []
+        options = [replace(option, epochs=train.epochs) for option in untrained or options]
     if size is not None:
         options = [replace(option, image_size=size) for option in options]
     return list(dict.fromkeys(options))
@@ -107,7 +107,7 @@ def plan_lines(plan: Plan, doubled: Plan, *, minutes: float, to_train: float | N
     """The plan for people: settings, minutes of each phase, and what twice the time would change.
 
     Args:
-        to_train: minutes of the quickest settings that train.
+        to_train: minutes of the quickest settings that train more than the projection.
     """
     lines = [f"plan for {minutes:g} minutes: {_in_words(plan.settings)}; {duration(plan)}"]
     if plan.minutes > minutes:
@@ -118,8 +118,8 @@ def plan_lines(plan: Plan, doubled: Plan, *, minutes: float, to_train: float | N
         lines.append("twice the time would change nothing")
     else:
         lines.append(f"twice the time: {_in_words(doubled.settings)}; about {doubled.minutes:.1f} minutes")
-    if to_train is not None and not doubled.settings.epochs:
-        lines.append(f"the quickest settings that train take about {to_train:.1f} minutes")
+    if to_train is not None and doubled.settings.mode == "frozen":
+        lines.append(f"the quickest settings that train the network too take about {to_train:.1f} minutes")
     return "\n".join(lines)
 
 

@@ -68,6 +68,7 @@ def describe_result(context: RunContext, result: dict[str, Any]) -> list[str]:
     facts = describe(context.experiment.model.backbone)
     good, *rest = in_words(
         RunFacts(
+            mode=context.mode,
             recall_at_1=result["test"]["recall_at_1"],
             start_recall_at_1=result["test_start"]["recall_at_1"],
             epochs=chosen["epochs_trained"],
