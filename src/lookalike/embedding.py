@@ -145,7 +145,7 @@ def _embedded(
     """Embeddings batch by batch."""
     device = next(embedder.parameters()).device if device is None else device
     for rows, result in map_images(
-        fuse_for_inference(embedder).to(device),
+        fuse_for_inference(embedder, device),
         ImageDataset(table, EvalTransform(embedder.preprocessing)),
         batch_size=batch_size,
         workers=workers,

@@ -5,9 +5,11 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from lookalike.models.checkpoint import load_model, save_model
+from lookalike.models.embedder import parameter_type
 from lookalike.models.fuse import fuse_for_inference
 
 from .families import FAMILIES, build_member, images
@@ -82,13 +84,34 @@ def test_fused_equals_unfused(member):
         torch.testing.assert_close(fast(pixels), whole, atol=1e-4, rtol=1e-3)
         half = len(embedder.stages) // 2
         activations = fast.frozen_part(half)(pixels)
-        torch.testing.assert_close(fuse_for_inference(embedder.frozen_part(half))(pixels), activations)
+        torch.testing.assert_close(activations, embedder.frozen_part(half)(pixels), atol=1e-4, rtol=1e-3)
         torch.testing.assert_close(
             fast.embed_maps(fast.trainable_stages(half)(activations)), whole, atol=1e-4, rtol=1e-3
         )
     left = [module for module in fast.modules() if isinstance(module, _BatchNorm)]
     assert not left or family in UNFOLDED
     assert all(torch.equal(value, before[name]) for name, value in embedder.state_dict().items())
+
+
+def test_bfloat16_embeds_nearly_the_same_where_the_device_computes_in_it(member, monkeypatch):
+    _, embedder, pixels = member
+    reduced = copy.deepcopy(embedder)
+    reduced.set_precision("bfloat16")
+    half = len(embedder.stages) // 2
+    with torch.no_grad():
+        whole = embedder(pixels)
+        for native in (False, True):
+            monkeypatch.setattr("lookalike.models.fuse.computes_bfloat16", lambda _, native=native: native)
+            fast = fuse_for_inference(reduced)
+            assert parameter_type(fast.backbone) == (torch.bfloat16 if native else torch.float32)
+            assert parameter_type(fast.projection) == torch.float32
+            activations = fast.frozen_part(half)(pixels)
+            in_parts = fast.embed_maps(
+                fast.trainable_stages(half)(activations.to(parameter_type(fast.backbone)))
+            )
+            for found in (fast(pixels), in_parts):
+                assert found.dtype == activations.dtype == torch.float32
+                assert functional.cosine_similarity(found, whole).min() > (0.99 if native else 0.9999)
 
 
 def test_batch_norm_is_folded_with_two_views_too(member):

@@ -7,7 +7,7 @@ from lookalike.config.experiment import Experiment
 from lookalike.errors import ArgumentError
 from lookalike.training.budget import Candidate, Costs, PerImage, Plan
 from lookalike.training.context import RunOptions
-from lookalike.training.costs import decoders, measure_costs
+from lookalike.training.costs import Seconds, decoders, measure_costs
 from lookalike.training.fit import fit
 from lookalike.training.minutes import allowed, plan_lines
 from lookalike.training.run_dir import RunDir
@@ -67,7 +67,7 @@ def test_each_size_is_measured_with_the_same_number_of_pixels(squares, monkeypat
 
     def recorded(_embedder, _mode, _stages, size, count, *_):
         pixels[size] = count * size * size
-        return 1.0, 1.0, 1.0
+        return Seconds(1.0, 1.0, 1.0)
 
     monkeypatch.setattr("lookalike.training.costs._at_size", recorded)
     settings = Experiment().override(TOY_SETTINGS)
@@ -76,7 +76,9 @@ def test_each_size_is_measured_with_the_same_number_of_pixels(squares, monkeypat
 
 
 @pytest.mark.parametrize(("precision", "mixed"), [("32-true", False), ("bf16-mixed", True)])
-def test_costs_are_those_of_the_precision_that_the_stages_train_in(precision, mixed, squares, monkeypatch):
+def test_a_step_is_measured_in_the_precision_of_training_and_the_rest_in_that_of_embedding(
+    precision, mixed, squares, monkeypatch
+):
     seen = []
 
     def once(call, *_):
@@ -88,7 +90,7 @@ def test_costs_are_those_of_the_precision_that_the_stages_train_in(precision, mi
     experiment = Experiment().override([*TOY_SETTINGS, f"train.precision={precision}"])
     measure_costs(experiment, "frozen", squares, (32, 64), torch.device("cpu"))
     frozen, forward, step = seen[:3]
-    assert (frozen, forward, step) == (False, mixed, mixed)
+    assert (frozen, forward, step) == (False, False, mixed)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from lookalike.data.dataloader import decoding_workers
 from lookalike.errors import FileError
 from lookalike.utils import cpus
-from lookalike.utils.cpus import available_cpus
+from lookalike.utils.cpus import available_cpus, multiplies_bfloat16, processor_name
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +66,21 @@ def test_where_memory_runs_out_a_decoding_process_ends_first(before, after, tmp_
     (tmp_path / "oom_score_adj").write_text(before)
     cpus.end_this_process_first()
     assert int((tmp_path / "oom_score_adj").read_text()) == after
+
+
+@pytest.mark.parametrize(
+    ("text", "native", "name"),
+    [
+        ("model name\t: Xeon X\nflags\t\t: fpu avx512f amx_bf16 avx512_fp16\n", True, "Xeon X"),
+        ("model name\t: EPYC\nflags\t\t: fpu avx512_bf16\n", True, "EPYC"),
+        ("processor\t: 0\nFeatures\t: fp asimd bf16\n", True, ""),
+        ("model name\t: Xeon Y\nflags\t\t: fpu avx512f avx2\n", False, "Xeon Y"),
+        (None, False, ""),
+    ],
+)
+def test_what_linux_says_of_the_processor(text, native, name, tmp_path):
+    facts = tmp_path / "cpuinfo"
+    if text is not None:
+        facts.write_text(text, encoding="utf-8")
+    assert multiplies_bfloat16(facts) == native
+    assert processor_name(facts) == name

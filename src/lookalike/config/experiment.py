@@ -96,7 +96,10 @@ class Experiment(Settings):
         size = self.data.image_size or input_size(short_side, backbone_size, patch, gpu=gpu)
         data = self.data.model_dump() | {"image_size": size, "resize": self.data.resize or size}
         dim = self.model.embedding_dim or embedding_dim(images)
-        model = self.model.model_dump() | {"embedding_dim": dim}
+        model = self.model.model_dump() | {
+            "embedding_dim": dim,
+            "precision": self.model.precision or "float32",
+        }
         return _parse(self.model_dump() | {"train": train, "data": data, "model": model}, "the settings")
 
     def with_network_of(self, earlier: "Experiment") -> "Experiment":

@@ -123,6 +123,11 @@ class ModelSettings(Settings):
         description="2: embeddings average an image and its mirror image, which doubles the time to embed; None: "
         "2 if train.metric of the validation classes rises by it and data.flip is true, else 1",
     )
+    precision: Literal["float32", "bfloat16"] | None = Field(
+        None,
+        description="number type in which the backbone embeds; None: bfloat16 on a CPU with instructions for it, where "
+        "that is measured to be faster, else float32",
+    )
 
 
 class LossSettings(BaseModel):
@@ -263,8 +268,8 @@ class TrainSettings(Settings):
     )
     precision: Precision | None = Field(
         None,
-        description="number type of the arithmetic; None: bf16-mixed on a CUDA GPU, 16-mixed on one without bfloat16, "
-        "32-true elsewhere; 16-mixed needs a GPU",
+        description="number type of a training step; None: bf16-mixed on a CUDA GPU and on a CPU with instructions for "
+        "bfloat16 where that is measured to be faster, 16-mixed on a GPU without bfloat16, else 32-true",
     )
     accumulate: int = Field(1, ge=1, description="batches whose gradients are averaged before a step")
     refit: bool = Field(

@@ -1,5 +1,7 @@
 """An embedder as one self-contained computation: uint8 RGB images in, embeddings of unit length out."""
 
+import copy
+
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -15,7 +17,9 @@ class Deployed(nn.Module):
 
     def __init__(self, embedder: Embedder) -> None:
         super().__init__()
-        self.embedder = fuse_for_inference(embedder)
+        exact = copy.deepcopy(embedder)
+        exact.set_precision("float32")  # wherever the file will run
+        self.embedder = fuse_for_inference(exact)
 
     def forward(self, images_BCHW: Tensor) -> Tensor:
         return functional.normalize(self.embedder(images_BCHW), dim=1)

@@ -27,7 +27,7 @@ WEIGHTS, CONFIG = "model.safetensors", "config.json"
 CHECKED_BYTES = 200_000_000
 """Files up to this size have their checksum verified when they are loaded, which takes below a second."""
 LARGEST_SIZE = 4096
-_NOT_IN_FINGERPRINT = ("backbone", "weights_origin", "weights_license")
+_NOT_IN_FINGERPRINT = ("backbone", "weights_origin", "weights_license", "precision")
 
 
 def save_model(
@@ -139,8 +139,8 @@ def _checked_settings(
 def fingerprint(embedder: Embedder) -> str:
     """SHA-256 (hex) of everything that decides an embedding: settings, preprocessing and weights.
 
-    The same on every device, in every memory format, and after saving and loading. Counters of batch norm, and the
-    name and origin of the backbone, are left out.
+    The same on every device, in every memory format, and after saving and loading. Counters of batch norm, the
+    name and origin of the backbone, and the precision, which only rounds, are left out.
     """
     settings = {
         key: value for key, value in embedder.config.to_dict().items() if key not in _NOT_IN_FINGERPRINT

@@ -8,6 +8,8 @@ from lookalike.models.networks import Architecture
 from lookalike.models.views import VIEWS
 from lookalike.preprocessing import Preprocessing
 
+PRECISIONS = ("float32", "bfloat16")
+
 
 @dataclass(frozen=True)
 class EmbedderConfig:
@@ -23,6 +25,7 @@ class EmbedderConfig:
         preprocessing: what the backbone expects of an image.
         weights_origin, weights_license: where the pretrained weights came from, in words.
         views: 1 for the image alone, 2 for the mean of the image and its mirror image (see `views`).
+        precision: number type in which the backbone embeds, on devices that compute in it (see `fuse`).
     """
 
     backbone: str
@@ -37,6 +40,7 @@ class EmbedderConfig:
     weights_origin: str
     weights_license: str
     views: int = 1
+    precision: str = "float32"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -64,4 +68,8 @@ class EmbedderConfig:
                 raise FileError(f"the model's setting '{name}' is {value!r}, not a whole number above 0")
         if config.views not in VIEWS:
             raise FileError(f"the model's setting 'views' is {config.views!r}; it is 1 or 2")
+        if config.precision not in PRECISIONS:
+            raise FileError(
+                f"the model's setting 'precision' is {config.precision!r}; it is one of {', '.join(PRECISIONS)}"
+            )
         return config

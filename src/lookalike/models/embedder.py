@@ -19,7 +19,7 @@ from lookalike.config.schema import ModelSettings
 from lookalike.errors import ArgumentError
 from lookalike.models import pooling
 from lookalike.models.backbones import FROZEN_STAGES
-from lookalike.models.config import EmbedderConfig
+from lookalike.models.config import PRECISIONS, EmbedderConfig
 from lookalike.models.pretrained import load_backbone
 from lookalike.models.stages import (
     Extras,
@@ -62,11 +62,18 @@ class ToMaps(nn.Module):
 
 
 class FrozenStages(nn.Sequential):
-    """uint8 images to the activations after the first stages; shares the backbone's modules."""
+    """uint8 images to the activations after the first stages, float32; shares the backbone's modules."""
 
     def __init__(self, preprocessing: Preprocessing, stages: list[nn.Module]) -> None:
         super().__init__(Normalize(preprocessing), *stages)
         self.preprocessing = preprocessing
+
+    def forward(self, images_BCHW: Tensor) -> Tensor:
+        normalize, *stages = self
+        activations: Tensor = normalize(images_BCHW).to(parameter_type(self))
+        for stage in stages:
+            activations = stage(activations)
+        return activations.float()
 
 
 class Embedder(nn.Module):
@@ -94,7 +101,7 @@ class Embedder(nn.Module):
         if config.embedding_dim is not None:
             self.projection = nn.Linear(self.pooled_dim, self.embedding_dim, bias=config.bias)
         self._layout: StageLayout | None = None
-        self._extras: dict[torch.device, Extras] = {}
+        self._extras: dict[tuple[torch.device, torch.dtype], Extras] = {}
 
     @property
     def channels(self) -> int:
@@ -109,7 +116,7 @@ class Embedder(nn.Module):
     def normalize_input(self, images_BCHW: Tensor) -> Tensor:
         """uint8 RGB images as the backbone's float input."""
         out: Tensor = Normalize(self.preprocessing)(images_BCHW)
-        return out
+        return out.to(parameter_type(self.backbone))
 
     def feature_maps(self, images_BCHW: Tensor) -> Tensor:
         """The backbone's last maps, (B, channels, h, w)."""
@@ -142,6 +149,11 @@ class Embedder(nn.Module):
             )
         self.config = replace(self.config, views=views)
 
+    def set_precision(self, precision: str) -> None:
+        """Makes copies for inference (see `fuse`) compute in "float32" or, where the device does, in "bfloat16"."""
+        check_choice("precision", precision, PRECISIONS)
+        self.config = replace(self.config, precision=precision)
+
     @property
     def named_stages(self) -> tuple[tuple[str, nn.Module], ...]:
         """Name and module of the backbone's stages, whose composition is its feature extractor.
@@ -152,10 +164,11 @@ class Embedder(nn.Module):
         layout = self._found_layout()
         extras: Extras = {}
         if layout.with_extras:
-            device = next(self.backbone.parameters()).device
-            if device not in self._extras:
-                self._extras[device] = find_extras(self.backbone, layout, self.preprocessing.size)
-            extras = self._extras[device]
+            weight = next(self.backbone.parameters())
+            place = weight.device, weight.dtype
+            if place not in self._extras:
+                self._extras[place] = find_extras(self.backbone, layout, self.preprocessing.size)
+            extras = self._extras[place]
         return build_stages(self.backbone, layout, extras)
 
     @property
@@ -217,6 +230,11 @@ class Embedder(nn.Module):
                 f"frozen_stages is {frozen_stages}, but backbone '{self.config.backbone}' has {len(stages)} stages"
             )
         return stages
+
+
+def parameter_type(network: nn.Module) -> torch.dtype:
+    """The number type of a network's parameters; float32 where it has none."""
+    return next((parameter.dtype for parameter in network.parameters()), torch.float32)
 
 
 def build_embedder(

@@ -1,16 +1,17 @@
-"""A copy of a network that is faster at inference: batch norms folded into convolutions, channels last.
+"""A copy of a network that is faster at inference: batch norms folded into convolutions, channels last, bfloat16.
 
 In evaluation mode a batch norm is a fixed scale and shift, so it folds into the convolution before it:
 
     scale * (W x - mean) / sqrt(var + eps) + shift  =  (s W) x + (shift - s mean),   s = scale / sqrt(var + eps)
 
 and convolutions on a CPU run faster on channels-last activations. Together they embed about twice as many
-images per second, with the same numbers up to float32 rounding.
+images per second, with the same numbers up to float32 rounding. A model whose precision is bfloat16 computes its
+backbone in it where the device does natively, and in float32 elsewhere; pooling and projection stay in float32.
 """
 
 import copy
 from collections import Counter
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,28 +20,40 @@ from torch.nn.utils import fuse_conv_bn_eval
 
 from lookalike.models.embedder import Embedder
 from lookalike.models.trace import Trace, on_meta, trace
+from lookalike.utils.device import computes_bfloat16
 
-Network = TypeVar("Network", bound=nn.Module)
 
-
-def fuse_for_inference(network: Network) -> Network:
-    """A copy of `network` in evaluation mode, batch norms folded into convolutions, channels last.
-
-    `network` is an embedder or a `FrozenStages`; it stays as it is.
+def fuse_for_inference(embedder: Embedder, device: torch.device | str | None = None) -> Embedder:
+    """A copy of `embedder` in evaluation mode, batch norms folded into convolutions, channels last, on `device`.
 
     A batch norm is folded if, in a trace of the network, each of its calls reads
     exactly what a call of one convolution returned, and nothing else follows that convolution.
+
+    Args:
+        embedder: stays as it is.
+        device: None: where it is.
     """
-    fast: Any = copy.deepcopy(network).eval()
+    fast = copy.deepcopy(embedder).to(device).eval()
     size = fast.preprocessing.size
     images = torch.empty(1, 3, size, size, dtype=torch.uint8, device="meta")
-    found = trace(on_meta(fast), _call, images)
+    found = trace(on_meta(fast), _one_view, images)
     for convolution, norm in foldable(fast, found):
+        before: Any = fast.get_submodule(convolution)
         old: Any = fast.get_submodule(norm)
-        _replace(fast, convolution, fuse_conv_bn_eval(fast.get_submodule(convolution), old))
+        _replace(fast, convolution, fuse_conv_bn_eval(before, old))
         _replace(fast, norm, getattr(old, "act", nn.Identity()))  # timm's norms may end in an activation
-    fused: Network = fast.to(memory_format=torch.channels_last)
-    return fused
+    fast.backbone.to(dtype=inference_type(fast), memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return fast
+
+
+def inference_type(embedder: Embedder) -> torch.dtype:
+    """The number type in which the backbone of a copy for inference computes, on the embedder's device."""
+    device = next(embedder.parameters()).device
+    return (
+        torch.bfloat16
+        if embedder.config.precision == "bfloat16" and computes_bfloat16(device)
+        else torch.float32
+    )
 
 
 def foldable(network: nn.Module, found: Trace) -> list[tuple[str, str]]:
@@ -66,11 +79,9 @@ def foldable(network: nn.Module, found: Trace) -> list[tuple[str, str]]:
     return pairs
 
 
-def _call(network: nn.Module, images: Tensor) -> Tensor:
+def _one_view(embedder: Any, images: Tensor) -> Tensor:
     """One pass over the network: an embedder of two views would call each module twice."""
-    if isinstance(network, Embedder):
-        return network.embed_maps(network.feature_maps(images))
-    result: Tensor = network(images)
+    result: Tensor = embedder.embed_maps(embedder.feature_maps(images))
     return result
 
 

@@ -65,7 +65,7 @@ class ImageEncoder:
             target = torch.device("cpu")
         else:
             target = pick_device(device)
-            network = fuse_for_inference(embedder).to(target)
+            network = fuse_for_inference(embedder, target)
         return cls(
             network,
             EvalTransform(embedder.preprocessing),

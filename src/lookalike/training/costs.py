@@ -6,6 +6,8 @@ not taken for a slow one. It takes a few seconds in all.
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import astuple, dataclass
 
 import numpy as np
 import torch
@@ -36,6 +38,15 @@ WIDTH = 512
 """Width of the measured closed form; its cost grows with the third power of the width."""
 
 
+@dataclass(frozen=True)
+class Seconds:
+    """Seconds per image of the first stages, of the others forward, and of the others with a backward."""
+
+    frozen: float
+    forward: float
+    step: float
+
+
 def measure_costs(
     experiment: Experiment, mode: Mode, table: LabeledImages, sizes: tuple[int, int], device: torch.device
 ) -> Costs:
@@ -44,9 +55,8 @@ def measure_costs(
     embedder = build_embedder(
         model.backbone, weights=model.weights, pooling=model.pooling, embedding_dim=WIDTH, size=max(sizes)
     ).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    frozen_stages = 0
-    if mode == "partial":
-        frozen_stages = experiment.train.frozen_stages or embedder.default_frozen_stages()
+    embedder.set_precision(model.precision or "float32")
+    frozen_stages = _frozen_stages(experiment, mode, embedder)
     dtype = DTYPES.get(experiment.train.precision or default_precision(device.type))
     with keep_random_state(device):
         counts = [round(IMAGES * (max(sizes) / size) ** 2) for size in sizes]
@@ -55,13 +65,33 @@ def measure_costs(
             for size, count in zip(sizes, counts, strict=True)
         ]
     frozen, forward, step = (
-        line_through((sizes[0], one), (sizes[1], other)) for one, other in zip(*found, strict=True)
+        line_through((sizes[0], one), (sizes[1], other))
+        for one, other in zip(*map(astuple, found), strict=True)
     )
     cubed = (embedder.pooled_dim / WIDTH) ** 3
     decoding = _decoding(embedder, table)
     at_once, ahead = decoders(experiment.data.workers, device, decoding)
     projection = _projection_step(embedder, experiment.batch.images, device)
     return Costs(decoding / at_once, frozen, forward, step, projection, cubed * _closed_form(), ahead)
+
+
+def measure_precision(experiment: Experiment, mode: Mode, size: int, precision: str) -> Seconds:
+    """Seconds per image on the CPU at one input size, embedding and training in "float32" or "bfloat16"."""
+    model, device = experiment.model, torch.device("cpu")
+    embedder = build_embedder(
+        model.backbone, weights=model.weights, pooling=model.pooling, embedding_dim=WIDTH, size=size
+    ).to(memory_format=torch.channels_last)
+    embedder.set_precision(precision)
+    dtype = torch.bfloat16 if precision == "bfloat16" else None
+    with keep_random_state(device):
+        stages = _frozen_stages(experiment, mode, embedder)
+        return _at_size(embedder, mode, stages, size, IMAGES, device, dtype)
+
+
+def _frozen_stages(experiment: Experiment, mode: Mode, embedder: Embedder) -> int:
+    if mode != "partial":
+        return 0
+    return experiment.train.frozen_stages or embedder.default_frozen_stages()
 
 
 def decoders(workers: int | None, device: torch.device, seconds: float) -> tuple[int, bool]:
@@ -85,8 +115,8 @@ def _at_size(
     count: int,
     device: torch.device,
     dtype: torch.dtype | None,
-) -> tuple[float, float, float]:
-    """Seconds per image of the first stages, of the others forward, and of the others with a backward.
+) -> Seconds:
+    """Seconds per image, measured at one input size.
 
     Args:
         count: images of the measured batch.
@@ -101,7 +131,7 @@ def _at_size(
     with torch.inference_mode():
         if first is not None:
             frozen, inputs = _seconds(lambda: first(images), device), first(images)
-        with mixed:
+        with mixed if device.type != "cpu" else nullcontext():  # a CPU embeds in model.precision
             forward = _seconds(lambda: fused.embed(inputs), device)
     trained = TrainablePart(embedder.train(), mode, frozen_stages)
     freeze_batch_norm(embedder, affine_trained=True)
@@ -109,7 +139,7 @@ def _at_size(
     with mixed:
         step = _seconds(lambda: _backward(trained, inputs), device)
     embedder.eval()
-    return frozen / count, forward / count, step / count
+    return Seconds(frozen / count, forward / count, step / count)
 
 
 def _backward(part: TrainablePart, inputs: Tensor) -> None:

@@ -1,6 +1,7 @@
 """Pooled vectors and embeddings of all inputs, unaugmented, each process embedding its share."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
@@ -45,7 +46,9 @@ def _map_pooled(
         fused = TrainablePart(network, trainable.mode, trainable.frozen_stages)
     processes = context.processes.for_count(len(inputs))
     results = []
-    with torch.inference_mode(), context.fabric.autocast():
+    # on a CPU the copy computes in model.precision, on a GPU in that of training
+    on_cpu = context.fabric.device.type == "cpu"
+    with torch.inference_mode(), nullcontext() if on_cpu else context.fabric.autocast():
         for batch in inputs.iter_eval(*processes.share(len(inputs)), views=views):
             result = function([fused.pooled(context.fabric.to_device(view)) for view in batch]).float()
             results.append(result.cpu() if processes.size == 1 else result)  # a GPU need not hold all of them

@@ -35,7 +35,7 @@ from lookalike.training.final_test import embed_test_images
 from lookalike.training.inputs import build_cache
 from lookalike.training.launch import launch
 from lookalike.training.loggers import check_loggers
-from lookalike.training.minutes import estimate_run, plan_experiment
+from lookalike.training.minutes import WORTH_ESTIMATING, estimate_run, plan_experiment
 from lookalike.training.run_dir import RunDir
 from lookalike.training.selection import refit, select
 from lookalike.training.setup import build_network, resolve_experiment, save_best_model
@@ -107,7 +107,8 @@ def fit(
     """
     options = options or RunOptions()
     check_loggers(options.log_to)
-    if minutes is not None and (resume or options.devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ):
+    many_processes = options.devices > 1 or "TORCHELASTIC_RUN_ID" in os.environ
+    if minutes is not None and (resume or many_processes):
         raise ArgumentError("minutes is for a new run in one process; drop it, or drop resume and devices")
     if resume and (overwrite or experiment is not None or start_from is not None):
         raise ArgumentError(
@@ -138,7 +139,13 @@ def fit(
             experiment, split, minutes=minutes, accelerator=accelerator, progress=progress
         )
     if not resume:
-        experiment = resolve_experiment(experiment, split, accelerator=accelerator)
+        experiment = resolve_experiment(
+            experiment,
+            split,
+            accelerator=accelerator,
+            measure=not many_processes and len(split.train) >= WORTH_ESTIMATING,
+            progress=progress,
+        )
     fabric = launch(accelerator, options.devices, experiment.train.precision)
     if Processes.all().rank > 0:
         progress = Progress()  # only the main process reports

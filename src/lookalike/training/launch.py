@@ -10,6 +10,7 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 
 from lookalike.config.schema import Precision
 from lookalike.errors import ArgumentError
+from lookalike.utils.device import computes_bfloat16
 from lookalike.utils.distributed import MEETING, end_with_main_process, use_short_timeouts
 from lookalike.utils.validation import check_at_least
 
@@ -53,7 +54,7 @@ def default_precision(accelerator: str) -> Precision:
     """Mixed precision on "cuda": bfloat16, or float16 where bfloat16 would be emulated, as on GPUs before Ampere."""
     if accelerator != "cuda":
         return "32-true"
-    return "bf16-mixed" if torch.cuda.is_bf16_supported(including_emulation=False) else "16-mixed"
+    return "bf16-mixed" if computes_bfloat16(torch.device(accelerator)) else "16-mixed"
 
 
 def is_first_on_machine() -> bool:

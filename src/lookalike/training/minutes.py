@@ -17,6 +17,7 @@ from lookalike.training.budget import (
     most_epochs,
     plan_run,
 )
+from lookalike.training.choose_precision import choose_precision
 from lookalike.training.context import RunContext
 from lookalike.training.costs import measure_costs
 from lookalike.training.setup import median_short_side
@@ -68,6 +69,9 @@ def plan_experiment(
         experiment,
     )
     largest = max(option.image_size for option in options)
+    experiment = choose_precision(
+        experiment, mode=mode, size=largest, accelerator=accelerator, progress=progress
+    )
     costs = measure_costs(
         experiment, mode, table, (_half(largest, facts.patch), largest), torch.device(accelerator)
     )

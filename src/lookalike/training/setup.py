@@ -18,28 +18,54 @@ from lookalike.losses.sharded import Sharded
 from lookalike.models.backbones import describe
 from lookalike.models.checkpoint import load_model, save_model
 from lookalike.models.embedder import Embedder, build_embedder
+from lookalike.training.choose_precision import choose_precision
 from lookalike.training.context import RunContext
 from lookalike.training.inputs import Batches
 from lookalike.training.launch import default_precision
 from lookalike.training.trainable import TrainablePart
+from lookalike.utils.progress import Progress
 from lookalike.utils.validation import look_up
 
 SAMPLED_IMAGES = 50
 """Images whose sizes are read to choose the input size."""
 
 
-def resolve_experiment(experiment: Experiment, split: Split, *, accelerator: str) -> Experiment:
-    """The experiment with every None filled from the device and from a sample of the images."""
+def resolve_experiment(
+    experiment: Experiment,
+    split: Split,
+    *,
+    accelerator: str,
+    measure: bool = False,
+    progress: Progress | None = None,
+) -> Experiment:
+    """The experiment with every None filled from the device and from a sample of the images.
+
+    Args:
+        measure: whether precisions may be chosen by a measurement (see `choose_precision`).
+    """
     facts, precision = describe(experiment.model.backbone), default_precision(accelerator)
     if experiment.train.shard_proxies and precision == "16-mixed":
         precision = "32-true"  # see `Experiment.check`
-    return experiment.resolve(
-        gpu=accelerator != "cpu",
-        precision=precision,
-        short_side=median_short_side(split.trainval),
-        backbone_size=facts.preprocessing.size,
-        patch=facts.patch,
-        images=len(split.train),
+    short_side = median_short_side(split.trainval)
+
+    def resolved(experiment: Experiment) -> Experiment:
+        return experiment.resolve(
+            gpu=accelerator != "cpu",
+            precision=precision,
+            short_side=short_side,
+            backbone_size=facts.preprocessing.size,
+            patch=facts.patch,
+            images=len(split.train),
+        )
+
+    found = resolved(experiment)
+    mode, size = found.train.mode, found.data.image_size
+    if not measure or mode is None or size is None:
+        return found
+    return resolved(
+        choose_precision(
+            experiment, mode=mode, size=size, accelerator=accelerator, progress=progress or Progress()
+        )
     )
 
 
@@ -75,6 +101,7 @@ def build_network(context: RunContext) -> TrainablePart:
         frozen_stages = context.experiment.train.frozen_stages or embedder.default_frozen_stages()
         embedder.trainable_stages(frozen_stages)
     embedder.set_views(model.views or 1)  # `choose_views` decides where the experiment does not
+    embedder.set_precision(model.precision or "float32")
     embedder.to(context.fabric.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     return TrainablePart(embedder, context.mode, frozen_stages)
 

@@ -19,8 +19,8 @@ from torch.nn import Parameter
 from lookalike.config.schema import Mode
 from lookalike.models import pooling
 from lookalike.models.checkpoint import digest
-from lookalike.models.embedder import Embedder
-from lookalike.models.fuse import fuse_for_inference
+from lookalike.models.embedder import Embedder, parameter_type
+from lookalike.models.fuse import fuse_for_inference, inference_type
 
 Output = Literal["activations", "average_and_maximum", "pooled"]
 
@@ -36,7 +36,8 @@ class TrainablePart:
     def feature_maps(self, inputs: Tensor) -> Tensor:
         """The backbone's feature maps (B, C, H, W); not for mode frozen, which has none."""
         if self.mode == "partial":
-            maps: Tensor = self.embedder.trainable_stages(self.frozen_stages)(inputs.float())
+            activations = inputs.to(parameter_type(self.embedder.backbone))
+            maps: Tensor = self.embedder.trainable_stages(self.frozen_stages)(activations)
             return maps
         return self.embedder.feature_maps(inputs)
 
@@ -84,13 +85,11 @@ class FrozenPart:
     @cached_property
     def key(self) -> dict[str, Any]:
         """Everything about the network that decides the outputs."""
+        key: dict[str, Any] = {"output": self.output, "precision": str(inference_type(self.embedder))}
         if self.output == "activations":
             weights = digest({}, self.embedder.frozen_part(self.frozen_stages).state_dict())
-            return {"output": self.output, "weights": weights, "frozen_stages": self.frozen_stages}
-        key: dict[str, Any] = {
-            "output": self.output,
-            "weights": digest({}, self.embedder.backbone.state_dict()),
-        }
+            return key | {"weights": weights, "frozen_stages": self.frozen_stages}
+        key["weights"] = digest({}, self.embedder.backbone.state_dict())
         if self.output == "pooled":
             config = self.embedder.config
             key |= {"pooling": config.pooling, "k": config.k, "norm": config.norm}
@@ -98,9 +97,9 @@ class FrozenPart:
 
     def for_inference(self) -> Callable[[Tensor], Tensor]:
         """The function, by a copy of the network with batch norm folded into the convolutions."""
-        if self.output == "activations":
-            return fuse_for_inference(self.embedder.frozen_part(self.frozen_stages))
         fused = fuse_for_inference(self.embedder)
+        if self.output == "activations":
+            return fused.frozen_part(self.frozen_stages)
         if self.output == "average_and_maximum":
             return lambda images: pooling.average_and_maximum(fused.feature_maps(images))
         return lambda images: fused.pool(fused.feature_maps(images))

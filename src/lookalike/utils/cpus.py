@@ -1,4 +1,4 @@
-"""Limits of this process: CPUs by affinity, container and ranks; open files; shared memory."""
+"""The processor's abilities, and limits of this process: CPUs by affinity, container and ranks; open files; memory."""
 
 import contextlib
 import math
@@ -9,6 +9,9 @@ from pathlib import Path
 from lookalike.errors import FileError, first_line
 
 CGROUP = Path("/sys/fs/cgroup")
+CPU_FACTS = Path("/proc/cpuinfo")
+BFLOAT16_FLAGS = {"amx_bf16", "avx512_bf16", "bf16"}
+"""What Linux calls instructions that multiply bfloat16: those of Intel and AMD, and of ARM."""
 SHARED_MEMORY = Path("/dev/shm")
 LEAST_SHARED_MEMORY = 1 << 20
 OOM_SCORE, END_FIRST = Path("/proc/self/oom_score_adj"), 800
@@ -41,6 +44,24 @@ def _quota(cgroup: Path) -> float | None:
     if quota == "max" or int(quota) <= 0:
         return None
     return max(1.0, int(quota) / int(period))
+
+
+def multiplies_bfloat16(facts: Path = CPU_FACTS) -> bool:
+    """Whether the processor multiplies bfloat16 by instructions of its own; False where Linux does not say so."""
+    return not BFLOAT16_FLAGS.isdisjoint(_first_line(facts, "flags", "Features").split())
+
+
+def processor_name(facts: Path = CPU_FACTS) -> str:
+    """Such as "Intel(R) Xeon(R) Processor"; empty where Linux does not say it."""
+    return _first_line(facts, "model name").partition(":")[2].strip()
+
+
+def _first_line(facts: Path, *starts: str) -> str:
+    try:
+        lines = facts.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    return next((line for line in lines if line.startswith(starts)), "")
 
 
 def check_open_files(count: int) -> None:

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 import torch
 
 from lookalike.errors import ArgumentError
+from lookalike.utils.cpus import multiplies_bfloat16
 from lookalike.utils.validation import check_choice
 
 
@@ -21,6 +22,13 @@ def pick_device(name: str) -> torch.device:
     if not present[name]:
         raise ArgumentError(f"this machine has no device '{name}'; use --device auto")
     return torch.device(name)
+
+
+def computes_bfloat16(device: torch.device) -> bool:
+    """Whether the device multiplies bfloat16 natively; emulated it is slower than float32."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return device.type == "cpu" and multiplies_bfloat16()
 
 
 def free_memory_mb(device: torch.device) -> float:

@@ -20,7 +20,7 @@ BN_INCEPTION = ModelSettings(backbone="bn_inception", weights="bn_inception-52de
 PAPERS = Experiment(
     # crops of RandomResizedCrop where nothing else is said [C]
     data=DataSettings(image_size=224, resize=256, crop_scale=(0.08, 1.0)),
-    model=ModelSettings(start="random", finish="none", views=1),
+    model=ModelSettings(start="random", finish="none", views=1, precision="float32"),
     train=TrainSettings(
         mode="finetune",
         warmup_epochs=0,
