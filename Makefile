@@ -30,7 +30,7 @@ test: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist worksteal
 
 # A part of the tests with the oldest version of each dependency that pyproject.toml allows, in an environment of its own.
 OLDEST := .venv-oldest
