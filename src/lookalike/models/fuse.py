@@ -21,21 +21,22 @@ from lookalike.models.embedder import Embedder
 from lookalike.models.trace import Trace, on_meta, trace
 
 Network = TypeVar("Network", bound=nn.Module)
+Folds = list[tuple[str, str]]
+"""Paths of a convolution and of the batch norm that directly follows it."""
 
 
-def fuse_for_inference(network: Network) -> Network:
+def fuse_for_inference(network: Network, folds: Folds | None = None) -> Network:
     """A copy of `network` in evaluation mode, batch norms folded into convolutions, channels last.
 
     `network` is an embedder or a `FrozenStages`; it stays as it is.
 
-    A batch norm is folded if, in a trace of the network, each of its calls reads
-    exactly what a call of one convolution returned, and nothing else follows that convolution.
+    Args:
+        folds: what `find_folds` has found for this network, whose numbers alone have changed since; None: found here.
     """
+    if folds is None:
+        folds = find_folds(network)
     fast: Any = copy.deepcopy(network).eval()
-    size = fast.preprocessing.size
-    images = torch.empty(1, 3, size, size, dtype=torch.uint8, device="meta")
-    found = trace(on_meta(fast), _call, images)
-    for convolution, norm in foldable(fast, found):
+    for convolution, norm in folds:
         old: Any = fast.get_submodule(norm)
         _replace(fast, convolution, fuse_conv_bn_eval(fast.get_submodule(convolution), old))
         _replace(fast, norm, getattr(old, "act", nn.Identity()))  # timm's norms may end in an activation
@@ -43,7 +44,19 @@ def fuse_for_inference(network: Network) -> Network:
     return fused
 
 
-def foldable(network: nn.Module, found: Trace) -> list[tuple[str, str]]:
+def find_folds(network: nn.Module) -> Folds:
+    """Paths of the convolutions and batch norms of an embedder or a `FrozenStages` that can be folded.
+
+    A batch norm is folded if, in a trace of the network, each of its calls reads
+    exactly what a call of one convolution returned, and nothing else follows that convolution.
+    """
+    meta: Any = on_meta(network)
+    size = meta.preprocessing.size
+    found = trace(meta, _call, torch.empty(1, 3, size, size, dtype=torch.uint8, device="meta"))
+    return foldable(network, found)
+
+
+def foldable(network: nn.Module, found: Trace) -> Folds:
     """Paths of every convolution and of the batch norm that directly follows it, at each of its calls."""
     calls = Counter(call.path for call in found.calls)
     read_by: dict[str, list[str]] = {}
