@@ -24,13 +24,15 @@ demo: $(BIN)/lookalike
 	$(BIN)/lookalike search demo/index --sample 3 -k 5 --html demo/hits.html
 	@echo "report: demo/run/report.html   search: demo/hits.html"
 
-# One thread a process: two processes of tests would only wait for each other's threads.
+# One thread per process: two processes of tests would only wait for each other's threads. Some images of containers
+# forbid compiled files; each of the many processes would compile the package again.
 test: export OMP_NUM_THREADS = 1
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist worksteal
 
 # A part of the tests with the oldest version of each dependency that pyproject.toml allows, in an environment of its own.
 OLDEST := .venv-oldest

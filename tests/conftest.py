@@ -2,10 +2,12 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from benchmarks.faults.commands import Commands
 from hypothesis import HealthCheck, settings
 
 from toys import colored_squares
@@ -50,6 +52,14 @@ def own_cache(tmp_path, monkeypatch) -> Path:
     """Caches of one test, which do not stay on the machine."""
     monkeypatch.setenv("LOOKALIKE_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+@pytest.fixture
+def commands(tmp_path) -> Iterator[Commands]:
+    """Commands that run in a folder of the test, with a cache of their own."""
+    commands = Commands(tmp_path)
+    yield commands
+    commands.end()
 
 
 @pytest.fixture(params=[1, 2, 5])

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -59,15 +60,22 @@ class Running:
         return "".join(file.read_text(encoding="utf-8") for file in self.printed if file.exists())
 
 
+PRELOADED = ["lookalike.cli", "lookalike.training.fit", "lookalike.reporting.report", "lookalike.studies.run"]
+
+
+def fork_server() -> ForkServerContext:
+    """Starts processes by forking one that has imported the package; the first caller decides what that imports."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    return context
+
+
 class Commands:
     """Starts commands in `folder`, with a cache there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(
-            ["lookalike.cli", "lookalike.training.fit", "lookalike.reporting.report", "lookalike.studies.run"]
-        )
+        self._context = fork_server()
         self._count = 0
         self._started: list[Running] = []
 

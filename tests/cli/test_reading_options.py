@@ -6,7 +6,7 @@ from typer.main import get_command
 from lookalike.cli import app
 from lookalike.data.read import read
 from lookalike.data.readers.written_tables import write_table
-from lookalike.export import hub
+from lookalike.export import checked, hub
 from lookalike.export.verify import ExportError
 
 READ_NO_DATA_SET = {
@@ -54,6 +54,12 @@ def short(desk, trained):
     )
 
 
+@pytest.fixture
+def quick_export(monkeypatch):
+    """Exports read their images and write nothing."""
+    monkeypatch.setattr(checked, "export_checked", lambda kind, model, target, table: f"{len(table)} images")
+
+
 def test_every_command_reads_data_or_does_not():
     assert set(ALL) == set(READERS) | READ_NO_DATA_SET
 
@@ -67,7 +73,7 @@ def test_a_command_that_reads_data_has_the_options(name):
 
 
 @pytest.mark.parametrize("name", [name for name in READERS if name != "push"])
-def test_an_incomplete_table_is_read_when_asked_for(name, short, lookalike):
+def test_an_incomplete_table_is_read_when_asked_for(name, short, quick_export, lookalike):
     strict, lenient = lookalike(*READERS[name], "--verify"), lookalike(*READERS[name], "--no-verify")
     assert strict.code == 1
     assert "1 of 73 images are missing" in strict.err
@@ -90,7 +96,7 @@ def test_push_reads_so_too(short, lookalike, monkeypatch):
     assert checked == [31]  # of 32, without the missing one
 
 
-def test_a_run_reads_its_own_data_as_it_did(short, lookalike):
+def test_a_run_reads_its_own_data_as_it_did(short, quick_export, lookalike):
     """Without data named, the settings of the run count; options count before them."""
     assert lookalike(*READERS["train"], "--no-verify", "--ignore-label", "3").code == 0
     for command in (["evaluate"], ["calibrate"], ["export", "--pt2", "own.pt2"]):

@@ -2,8 +2,8 @@
 
 import numpy as np
 import torch
+from benchmarks.faults.commands import fork_server
 from torch import distributed as dist
-from torch import multiprocessing
 
 from lookalike.evaluation import evaluate
 from lookalike.utils.distributed import Processes
@@ -26,7 +26,12 @@ def work(rank, size, folder):
 
 
 def test_two_processes_give_the_digits_of_one(tmp_path):
-    multiprocessing.spawn(work, args=(2, str(tmp_path)), nprocs=2)
+    running = [fork_server().Process(target=work, args=(rank, 2, str(tmp_path))) for rank in range(2)]
+    for process in running:
+        process.start()
+    for process in running:
+        process.join()
+        assert process.exitcode == 0
     alone = evaluate(*data())
     expected = alone.save(tmp_path / "alone").read_text()
     for rank in range(2):

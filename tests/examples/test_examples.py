@@ -1,12 +1,15 @@
 """Every script in examples/ runs, at toy size, in a process of its own."""
 
 import importlib.util
+import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.faults.commands import fork_server
 
 from lookalike.data.glyphs import distinct_characters, images_of
 
@@ -24,12 +27,33 @@ def run(script: str, *arguments: str) -> str:
     return done.stdout
 
 
+def run_as_main(script: Path, printed: Path) -> None:
+    """Runs a script as `python script` does, and writes what it prints to a file."""
+    sys.argv = [str(script)]
+    sys.path.insert(0, str(script.parent))
+    with printed.open("wb") as stream:
+        os.dup2(stream.fileno(), 1)
+        os.dup2(stream.fileno(), 2)
+    runpy.run_path(str(script), run_name="__main__")
+
+
+def fork(script: str, folder: Path) -> str:
+    """What a script prints that runs in a fork of a process which has imported torch and more."""
+    printed = folder / "printed.txt"
+    process = fork_server().Process(target=run_as_main, args=(EXAMPLES / f"{script}.py", printed))
+    process.start()
+    process.join(250)
+    text = printed.read_text(encoding="utf-8")
+    assert process.exitcode == 0, text[-2000:]
+    return text
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_the_script_runs_and_learns(script):
+def test_the_script_runs_and_learns(script, tmp_path):
     package = NEEDS.get(script)
     if package and importlib.util.find_spec(package) is None:
         pytest.skip(f"the package {package} is not installed")
-    output = run(script)
+    output = fork(script, tmp_path)
     recalls = [float(number) for number in re.findall(r"recall.*?([01]\.\d+)", output)]
     assert recalls
     assert min(recalls) > 0.5  # chance is 0.1

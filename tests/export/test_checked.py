@@ -19,7 +19,9 @@ def content(target):
 
 
 @pytest.mark.parametrize("kind", typing.get_args(Kind))
-def test_an_export_that_fails_its_check_is_not_put_in_place(kind, tmp_path, table, monkeypatch):
+def test_an_export_that_fails_its_check_is_not_put_in_place(
+    kind, tmp_path, table, in_this_process, monkeypatch
+):
     if kind == "onnx":
         pytest.importorskip("onnxscript", reason="onnxscript is absent")
         pytest.importorskip("onnxruntime", reason="onnxruntime is absent")

@@ -9,8 +9,10 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
+from huggingface_hub import constants
 
 from lookalike.cli import run as main
 from lookalike.errors import FileError
@@ -118,41 +120,64 @@ def hub(tmp_path):
     server.server_close()
 
 
-def lookalike(hub, tmp_path, *arguments, token="hf_test"):
-    """The command in a process whose hub is the stand-in."""
-    settings = {"HF_ENDPOINT": hub.address, "HF_TOKEN": token, "HF_HOME": str(tmp_path / "hf")}
-    without = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, check=False, env={**without, **settings}
-    )
+@pytest.fixture
+def push(hub, run, in_this_process, monkeypatch, capsys):
+    """The command with the stand-in as its hub; returns its exit code and what it prints."""
+    for name in [name for name in os.environ if name.startswith("HF_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", hub.address)
+
+    def call(name, *words, token="hf_test"):
+        monkeypatch.setenv("HF_TOKEN", token)
+        code = main(["push", str(run), name, *words])
+        return SimpleNamespace(code=code, **capsys.readouterr()._asdict())
+
+    return call
 
 
-def test_a_pushed_model_opens_by_its_name_of_the_hub(hub, run, tmp_path):
-    done = lookalike(hub, tmp_path, "-m", "lookalike", "push", str(run), "somebody/toys")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == f"{hub.address}/somebody/toys"
+def test_a_pushed_model_opens_by_its_name_of_the_hub(hub, push, tmp_path):
+    """Its weights are random, which no license of the hub says."""
+    done = push("somebody/toys")
+    assert done.code == 0, done.err
+    assert done.out.strip() == f"{hub.address}/somebody/toys"
     assert hub.created.get("private") is True or hub.created.get("visibility") == "private", hub.created
     assert sorted(hub.files) == ["README.md", "config.json", "model.safetensors"]
+    assert "\nlicense: other\n" in hub.files["README.md"].decode()
+    assert "name one with --license" in done.err
     program = (
         "from lookalike.models import build_embedder\n"
         "embedder = build_embedder('hf-hub:somebody/toys', embedding_dim=4)\n"
         "print(embedder.config.architecture.name, embedder.preprocessing.size, embedder.config.weights_origin)"
     )
-    opened = lookalike(hub, tmp_path, "-c", program)
+    opened = subprocess.run(  # the client reads where the hub is when it is imported
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "hf")},
+    )
     assert opened.returncode == 0, opened.stderr
     assert opened.stdout.split() == ["test_resnet", "64", "hf-hub:somebody/toys"]
+
+
+def test_the_license_that_is_given_is_that_of_the_card(hub, push):
+    done = push("museum/toys", "--license", "mit")
+    assert done.code == 0, done.err
+    assert "\nlicense: mit\n" in hub.files["README.md"].decode()
+    assert "name one with --license" not in done.err
 
 
 @pytest.mark.parametrize(
     ("code", "advice"), [(401, "hf auth login"), (403, "hf auth login"), (500, "try again")]
 )
-def test_a_hub_that_refuses_is_one_line(hub, run, tmp_path, code, advice):
+def test_a_hub_that_refuses_is_one_line(hub, push, code, advice):
     hub.refuse = code
-    done = lookalike(hub, tmp_path, "-m", "lookalike", "push", str(run), "somebody/toys")
-    assert done.returncode == 1
-    assert re.search("the hub refuses the (upload|model card) of 'somebody/toys'", done.stderr)
-    assert advice in done.stderr
-    assert one_line(done.stderr)
+    done = push("somebody/toys")
+    assert done.code == 1
+    assert re.search("the hub refuses the (upload|model card) of 'somebody/toys'", done.err)
+    assert advice in done.err
+    assert one_line(done.err)
 
 
 def one_line(text):
@@ -186,25 +211,14 @@ READER = ACCOUNT | {"auth": {"accessToken": {"role": "read"}}}
     ],
 )
 def test_what_the_hub_would_refuse_is_found_before_anything_is_computed(
-    hub, run, tmp_path, name, token, account, license_, said
+    hub, push, name, token, account, license_, said
 ):
     hub.account = account
-    words = ["push", str(run), name, "--images", "no images", *(("--license", license_) if license_ else ())]
-    done = lookalike(hub, tmp_path, "-m", "lookalike", *words, token=token)
-    assert done.returncode == 1
-    assert re.search(said, done.stderr), done.stderr
-    assert one_line(done.stderr)
+    done = push(name, "--images", "no images", *(("--license", license_) if license_ else ()), token=token)
+    assert done.code == 1
+    assert re.search(said, done.err), done.err
+    assert one_line(done.err)
     assert not [path for path in hub.asked if "create" in path or "commit" in path]
-
-
-@pytest.mark.parametrize(("given", "expected"), [(None, "other"), ("mit", "mit")])
-def test_the_license_is_the_one_given_or_that_of_the_weights(hub, run, tmp_path, given, expected):
-    """The run's weights are random, which no license of the hub says."""
-    words = ["--license", given] if given else []
-    done = lookalike(hub, tmp_path, "-m", "lookalike", "push", str(run), "museum/toys", *words)
-    assert done.returncode == 0, done.stderr
-    assert f"\nlicense: {expected}\n" in hub.files["README.md"].decode()
-    assert ("name one with --license" in done.stderr) is (given is None)
 
 
 @pytest.mark.parametrize(

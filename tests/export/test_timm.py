@@ -35,7 +35,9 @@ def test_the_folder_gives_the_embeddings_under_every_pooling(tmp_path, pixels, p
         ("test_convnext3", {"size": 96, "resize": 96}),
     ],
 )
-def test_other_families_or_a_refusal_that_names_what_works(tmp_path, table, backbone, settings):
+def test_other_families_or_a_refusal_that_names_what_works(
+    tmp_path, table, in_this_process, backbone, settings
+):
     embedder = build_small(backbone, **settings)
     try:
         export_timm(embedder, tmp_path / "model")

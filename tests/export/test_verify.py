@@ -47,9 +47,9 @@ def test_a_model_with_other_weights_fails(tmp_path, table):
 
 
 def test_a_file_that_does_not_run_is_one_line(tmp_path, table):
-    (tmp_path / "model.pt2").write_bytes(b"nothing")
+    (tmp_path / "model.onnx").write_bytes(b"nothing")
     with pytest.raises(ExportError, match="does not run outside lookalike") as caught:
-        verify("pt2", tmp_path / "model.pt2", build_small(), table)
+        verify("onnx", tmp_path / "model.onnx", build_small(), table)
     assert "\n" not in str(caught.value)
 
 

@@ -1,7 +1,6 @@
-"""A folder of photos and a server of commands, each in its own process."""
+"""A folder of photos and quick settings for commands."""
 
 import pytest
-from benchmarks.faults.commands import Commands
 
 from toys import TOY_SETTINGS, photo_folders
 
@@ -12,11 +11,3 @@ SETTINGS = [word for name in (*TOY_SETTINGS, "train.refit=true") for word in ("-
 def photos(tmp_path_factory):
     """The path of a small folder of photos."""
     return str(photo_folders(tmp_path_factory.mktemp("faults") / "photos"))
-
-
-@pytest.fixture
-def commands(tmp_path):
-    """Commands that run in a folder of the test, with a cache of their own."""
-    commands = Commands(tmp_path)
-    yield commands
-    commands.end()

@@ -1,10 +1,10 @@
 """One process and several give the same loss and gradients, with replicated and with sharded proxies."""
 
-import multiprocessing
 from itertools import pairwise
 
 import pytest
 import torch
+from benchmarks.faults.commands import fork_server
 
 from lookalike.errors import ArgumentError
 from lookalike.losses.sharded import Sharded
@@ -20,9 +20,7 @@ SIZES = (2, 3)
 def processes(request, tmp_path_factory):
     """The results of all ranks of a real group of processes (gloo), and the folder with their shards."""
     size, folder = request.param, tmp_path_factory.mktemp(f"processes{request.param}")
-    context = multiprocessing.get_context("forkserver")  # one fresh process imports, the others are its forks
-    context.set_forkserver_preload(["lookalike.losses.sharded"])
-    running = [context.Process(target=worker.main, args=(folder, rank, size)) for rank in range(size)]
+    running = [fork_server().Process(target=worker.main, args=(folder, rank, size)) for rank in range(size)]
     for process in running:
         process.start()
     for process in running:

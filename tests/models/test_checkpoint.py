@@ -170,7 +170,7 @@ def test_a_configuration_that_lies_is_one_line_and_takes_no_memory(tmp_path, lie
 @pytest.mark.parametrize("seed", range(30))
 def test_a_damaged_file_is_one_line(tmp_path, seed):
     """A few bytes of the header or the weights changed, or the file cut short."""
-    save_model(tmp_path, small(embedding_dim=2))
+    save_model(tmp_path, build_embedder("test_resnet", weights="none", size=32, embedding_dim=2))
     file = tmp_path / "model.safetensors"
     content, chance = bytearray(file.read_bytes()), random.Random(seed)
     header = 8 + int.from_bytes(content[:8], "little")

@@ -1,10 +1,10 @@
 """The index: what it stores, finds and refuses, whoever opens it."""
 
-import multiprocessing
 import pickle
 
 import numpy as np
 import pytest
+from benchmarks.faults.commands import fork_server
 
 from lookalike.errors import ArgumentError, FileError, UnknownNameError
 from lookalike.search import ImageIndex, IndexedFile
@@ -229,5 +229,5 @@ def test_a_process_of_its_own_opens_the_index_that_it_is_sent(folder):
         copy = pickle.loads(pickle.dumps(index))
         with copy, pytest.raises(ArgumentError, match="was opened for reading"):
             copy.remove_unused()
-    with ImageIndex.open(folder) as index, multiprocessing.get_context("spawn").Pool(1) as pool:
+    with ImageIndex.open(folder) as index, fork_server().Pool(1) as pool:
         assert pool.apply(find_first, [index]) == find_first(pickle.loads(pickle.dumps(index))) == "1.png"

@@ -19,7 +19,7 @@ from lookalike.search.encoder import ImageEncoder
 
 from .conftest import paint
 
-MOMENTS = 100  # per engine
+MOMENTS = 40  # per engine
 IMAGES = 30
 
 

@@ -18,10 +18,11 @@ from lookalike.models import build_embedder
 from lookalike.models.checkpoint import save_model
 from lookalike.search import ImageIndex
 from lookalike.search.build import build_index
+from lookalike.search.encoder import ImageEncoder
 from lookalike.serve.app import create_app
 from lookalike.serve.run import server_config
 from lookalike.serve.settings import ServeSettings
-from lookalike.serve.store import Store
+from lookalike.serve.store import Served, Store
 
 LOCAL = "http://localhost:8000"
 
@@ -58,9 +59,15 @@ def desk(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def encoder(desk):
+    """The model of the index, read once for all tests."""
+    return ImageEncoder.of_index(desk / "index", "cpu")
+
+
 @pytest.fixture
-def store(desk):
-    opened = Store.open(desk / "index", "cpu")
+def store(desk, encoder):
+    opened = Store(desk / "index", "cpu", Served(ImageIndex.open(desk / "index"), encoder))
     yield opened
     opened.close()
 

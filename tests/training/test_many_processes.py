@@ -1,4 +1,4 @@
-"""One process and several train the same model: the command line with --devices, and torchrun."""
+"""One process and several train the same model: started with --devices, by torchrun, or as torchrun does."""
 
 import json
 import os
@@ -9,45 +9,59 @@ import pytest
 
 from toys import TOY_SETTINGS, photo_folders
 
-
-def log(run):
-    """A record an epoch, the untrained start first."""
-    return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+SETTINGS = [word for name in (*TOY_SETTINGS, "batch.size=12") for word in ("--set", name)]
+QUIET = ["--quiet", "--device", "cpu"]
 
 
-def command(folder, out, *words, launcher=(sys.executable, "-m")):
-    """The command line in processes of its own; returns the run's result."""
-    whole = [*launcher, "lookalike", "train", "photos", "--out", out, "--quiet", "--device", "cpu", *words]
-    environment = {**os.environ, "LOOKALIKE_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(whole, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("report:") == 1
-    return json.loads((folder / out / "result.json").read_text())
+@pytest.fixture
+def folder(commands):
+    """The folder in which commands run, with a folder of photos."""
+    photo_folders(commands.folder / "photos")
+    return commands.folder
 
 
-def train(folder, out, *words, **launcher):
-    """A run at toy size: its result and its log."""
-    settings = (*TOY_SETTINGS, "train.epochs=2", "batch.size=12")
-    result = command(
-        folder, out, *(word for name in settings for word in ("--set", name)), *words, **launcher
+def finished(run, printed):
+    """A run's result and its log, a record per epoch, the untrained start first."""
+    assert printed.count("report:") == 1
+    records = (run / "log.jsonl").read_text().splitlines()
+    return json.loads((run / "result.json").read_text()), [json.loads(record) for record in records]
+
+
+def train(commands, out, *words, ranks=1):
+    """A run at toy size in `ranks` processes."""
+    code, printed = commands.run("train", "photos", "--out", out, *QUIET, *words, ranks=ranks)
+    assert code == 0, printed
+    return finished(commands.folder / out, printed)
+
+
+def torchrun(ranks):
+    """Words after Python's that start a script or module in so many processes."""
+    return ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
+
+
+def launch(folder, out, *words, launcher=()):
+    """The same, started as a person does: by `launcher`, or by the command, which starts the other processes."""
+    done = subprocess.run(
+        [sys.executable, *launcher, "-m", "lookalike", "train", "photos", "--out", out, *QUIET, *words],
+        cwd=folder,
+        env={**os.environ, "LOOKALIKE_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
-    return result, log(folder / out)
+    assert done.returncode == 0, done.stderr
+    return finished(folder / out, done.stdout)
 
 
 @pytest.mark.parametrize("mode", ["frozen", "partial", "finetune"])
-def test_one_and_several_processes_give_the_same_run(mode, tmp_path):
-    photo_folders(tmp_path / "photos")
-    words = [
-        "--set",
-        f"train.mode={mode}",
-        "--set",
-        "data.crop_scale=[1, 1]",
-    ]
-    result, history = train(tmp_path, "one", *words)
-    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=3", "-m")
-    others = [train(tmp_path, "two", "--devices", "2", *words)]
+def test_one_and_several_processes_give_the_same_run(mode, commands, folder):
+    words = [*SETTINGS, "--set", f"train.mode={mode}", "--set", "data.crop_scale=[1, 1]"]
+    result, history = train(commands, "one", *words)
+    others = [train(commands, "two", *words, ranks=2)]
     if mode == "frozen":
-        others.append(train(tmp_path, "three", *words, launcher=torchrun))
+        others.append(train(commands, "three", *words, ranks=3))
+        others.append(launch(folder, "devices", *words, "--devices", "2"))
+        others.append(launch(folder, "torchrun", *words, launcher=torchrun(2)))
     for other, its_history in others:
         for one, two in zip(history[1:], its_history[1:], strict=True):
             assert two["loss"] == pytest.approx(one["loss"], rel=1e-5)
@@ -75,17 +89,9 @@ main()
 def test_a_process_that_fails_ends_the_others(tmp_path):
     photo_folders(tmp_path / "photos")
     (tmp_path / "broken.py").write_text(BROKEN)
-    words = [word for name in TOY_SETTINGS for word in ("--set", name)]
-    launcher = (
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc_per_node=2",
-        "broken.py",
-    )
+    words = ["train", "photos", "--out", "run", "--device", "cpu", *SETTINGS]
     done = subprocess.run(
-        [*launcher, "train", "photos", "--out", "run", "--device", "cpu", *words],
+        [sys.executable, *torchrun(2), "broken.py", *words],
         cwd=tmp_path,
         env={
             **os.environ,
@@ -103,9 +109,9 @@ def test_a_process_that_fails_ends_the_others(tmp_path):
     assert "closed by peer" not in done.stderr  # torchrun may end the other process before it says a word
 
 
-def test_sharded_proxies_train_as_whole_ones_and_continue_in_any_number_of_processes(tmp_path):
-    photo_folders(tmp_path / "photos")
+def test_sharded_proxies_train_as_whole_ones_and_continue_in_any_number_of_processes(commands, folder):
     words = [
+        *SETTINGS,
         "--set",
         "loss.name=norm_softmax",
         "--set",
@@ -115,17 +121,15 @@ def test_sharded_proxies_train_as_whole_ones_and_continue_in_any_number_of_proce
         "--set",
         "train.schedule.name=constant",  # a schedule over all epochs depends on their number
     ]
-    whole, history = train(tmp_path, "whole", *words)
-    words += ["--set", "train.shard_proxies=true"]
-    train(tmp_path, "sharded", *words, "--set", "train.epochs=1", "--devices", "2")
-    shards = list((tmp_path / "sharded" / "training_state").glob("select-epoch-1/classes-*.safetensors"))
-    assert len(shards) == 2
-    yaml = tmp_path / "sharded" / "experiment.yaml"
+    whole, history = train(commands, "whole", *words)
+    words += ["--set", "train.shard_proxies=true", "--set", "train.epochs=1"]
+    train(commands, "sharded", *words, ranks=2)
+    sharded = folder / "sharded"
+    assert len(list((sharded / "training_state").glob("select-epoch-1/classes-*.safetensors"))) == 2
+    yaml = sharded / "experiment.yaml"
     yaml.write_text(yaml.read_text().replace("epochs: 1\n", "epochs: 2\n", 1))
-    resumed = command(tmp_path, "sharded", "--resume", "--devices", "3")
+    resumed, continued = train(commands, "sharded", "--resume", ranks=3)
     assert resumed["validation"] == pytest.approx(whole["validation"], abs=1e-3)
-    assert [folder.name for folder in (tmp_path / "sharded" / "training_state").glob("select-*")] == [
-        "select-epoch-2"
-    ]
-    losses = [record["loss"] for record in log(tmp_path / "sharded")[1:]]
+    assert [state.name for state in (sharded / "training_state").glob("select-*")] == ["select-epoch-2"]
+    losses = [record["loss"] for record in continued[1:]]
     assert losses == pytest.approx([record["loss"] for record in history[1:]], rel=1e-5)

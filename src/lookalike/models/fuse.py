@@ -22,22 +22,24 @@ from lookalike.models.embedder import Embedder
 from lookalike.models.trace import Trace, on_meta, trace
 from lookalike.utils.device import computes_bfloat16
 
+Folds = list[tuple[str, str]]
+"""Paths of a convolution and of the batch norm that directly follows it."""
 
-def fuse_for_inference(embedder: Embedder, device: torch.device | str | None = None) -> Embedder:
+
+def fuse_for_inference(
+    embedder: Embedder, device: torch.device | str | None = None, *, folds: Folds | None = None
+) -> Embedder:
     """A copy of `embedder` in evaluation mode, batch norms folded into convolutions, channels last, on `device`.
-
-    A batch norm is folded if, in a trace of the network, each of its calls reads
-    exactly what a call of one convolution returned, and nothing else follows that convolution.
 
     Args:
         embedder: stays as it is.
         device: None: where it is.
+        folds: what `find_folds` has found for this network, whose numbers alone have changed since; None: found here.
     """
+    if folds is None:
+        folds = find_folds(embedder)
     fast = copy.deepcopy(embedder).to(device).eval()
-    size = fast.preprocessing.size
-    images = torch.empty(1, 3, size, size, dtype=torch.uint8, device="meta")
-    found = trace(on_meta(fast), _one_view, images)
-    for convolution, norm in foldable(fast, found):
+    for convolution, norm in folds:
         before: Any = fast.get_submodule(convolution)
         old: Any = fast.get_submodule(norm)
         _replace(fast, convolution, fuse_conv_bn_eval(before, old))
@@ -56,7 +58,19 @@ def inference_type(embedder: Embedder) -> torch.dtype:
     )
 
 
-def foldable(network: nn.Module, found: Trace) -> list[tuple[str, str]]:
+def find_folds(embedder: Embedder) -> Folds:
+    """Paths of the convolutions and batch norms of an embedder that can be folded.
+
+    A batch norm is folded if, in a trace of the network, each of its calls reads
+    exactly what a call of one convolution returned, and nothing else follows that convolution.
+    """
+    meta: Any = on_meta(embedder)
+    size = meta.preprocessing.size
+    found = trace(meta, _one_view, torch.empty(1, 3, size, size, dtype=torch.uint8, device="meta"))
+    return foldable(embedder, found)
+
+
+def foldable(network: nn.Module, found: Trace) -> Folds:
     """Paths of every convolution and of the batch norm that directly follows it, at each of its calls."""
     calls = Counter(call.path for call in found.calls)
     read_by: dict[str, list[str]] = {}

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from lookalike.data.dataset import LabeledImages
+from lookalike.data.glyphs import draw_glyphs
 from lookalike.data.read import read
 from lookalike.data.readers import LAYOUTS
 from lookalike.data.readers.archives import is_archive
@@ -112,12 +113,10 @@ def _may_be(name: str, entry: Path) -> bool:
 
 def toy_glyphs() -> LabeledImages:
     """A few built-in characters of several scripts: 12 classes to train, 6 to test, 6 images of each."""
-    table = read("glyphs")
+    table = draw_glyphs(per_class=TOY_IMAGES)
     assert table.split is not None
     chosen: list[int] = []
     for part, count in (("train", TOY_TRAIN), ("test", TOY_TEST)):
         classes = np.unique(table.labels[table.split == part])
         chosen += classes[np.linspace(0, len(classes) - 1, count).astype(int)].tolist()
-    few = table.of_classes(chosen)
-    rows = [np.flatnonzero(few.labels == label)[:TOY_IMAGES] for label in range(few.num_classes)]
-    return few.rows(np.concatenate(rows))
+    return table.of_classes(chosen)

@@ -6,7 +6,6 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
-from lookalike.models.fuse import fuse_for_inference
 from lookalike.models.views import mean_of_views
 from lookalike.training.context import RunContext
 from lookalike.training.inputs import Inputs
@@ -40,10 +39,7 @@ def _map_pooled(
     """`function` of the pooled vectors of the first views of every input, batch norm folded into convolutions."""
     trainable.embedder.eval()
     inputs.ensure_views(views)
-    fused = trainable
-    if trainable.mode != "frozen":
-        network = fuse_for_inference(trainable.embedder)
-        fused = TrainablePart(network, trainable.mode, trainable.frozen_stages)
+    fused = trainable.for_inference()
     processes = context.processes.for_count(len(inputs))
     results = []
     # on a CPU the copy computes in model.precision, on a GPU in that of training

@@ -20,7 +20,7 @@ from lookalike.config.schema import Mode
 from lookalike.models import pooling
 from lookalike.models.checkpoint import digest
 from lookalike.models.embedder import Embedder, parameter_type
-from lookalike.models.fuse import fuse_for_inference, inference_type
+from lookalike.models.fuse import Folds, find_folds, fuse_for_inference, inference_type
 
 Output = Literal["activations", "average_and_maximum", "pooled"]
 
@@ -57,6 +57,17 @@ class TrainablePart:
             trained = self.embedder.stages[self.frozen_stages :]
             return [parameter for stage in trained for parameter in stage.parameters()]
         return list(self.embedder.backbone.parameters())
+
+    @cached_property
+    def _folds(self) -> Folds:
+        """Found once, since training changes numbers only."""
+        return find_folds(self.embedder)
+
+    def for_inference(self) -> "TrainablePart":
+        """The same part of a copy of the network with batch norm folded into the convolutions."""
+        if self.mode == "frozen":
+            return self
+        return replace(self, embedder=fuse_for_inference(self.embedder, folds=self._folds))
 
     def frozen_part(self) -> "FrozenPart":
         """What runs before this part; not for mode finetune, which has none."""
