@@ -16,6 +16,8 @@ PATIENCE = 5.0
 SLACK = 60.0
 """Seconds more that a busy machine may take to notice."""
 MESSAGE = "error: another process of this run has stopped or does not answer"
+KILLED = "error: the system has killed this command, most likely because memory ran out; set batch.size "
+"""What is said of a process that dies as one does where memory runs out: with settings to change."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ def _one_trial(commands: Commands, job: Job, stop: StopAt, whole: dict[str, Any]
         all(process.exitcode == 1 for process in others), f"the others still run after {seconds:.0f} s"
     )
     tally.expect(MESSAGE in running.text(), f"no message: {running.text()}")
+    if stop.kind == signal.SIGKILL:
+        tally.expect(running.text().count(KILLED) == 1, f"no setting is named: {running.text()}")
     running.send(signal.SIGKILL)
     running.wait()
     words = job.next_words(commands.folder)

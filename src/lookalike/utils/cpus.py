@@ -4,6 +4,8 @@ import contextlib
 import math
 import os
 import shutil
+import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 from lookalike.errors import FileError, first_line
@@ -80,12 +82,11 @@ def end_this_process_first(worker: int = 0) -> None:
         OOM_SCORE.write_text(str(score), encoding="utf-8")
 
 
-def why_worker_ended(error: BaseException) -> str | None:
-    """What to say of a decoding process that the system has ended, as torch reports it wherever the main process is."""
-    text = str(error)
-    if "Bus error" in text or "shared memory" in text:
+def why_workers_ended(exit_codes: Sequence[int], error: BaseException) -> str | None:
+    """What to say of decoding processes that ended with `exit_codes`, when `error` was raised; None if that is all."""
+    if -signal.SIGBUS in exit_codes or "shared memory" in str(error):
         return f"{_MORE_SHARED_MEMORY} ({first_line(error)})"
-    if "DataLoader worker" in text and ("killed by signal" in text or "exited unexpectedly" in text):
+    if any(exit_codes):
         return (
             "the system has ended a decoding process, most likely because memory ran out; set data.workers lower "
             f"or to 0 ({first_line(error)})"
