@@ -83,9 +83,13 @@ TRIALS: dict[str, Trial] = {
     "kill-embed": partial(_kill_other, "embed"),
     "kill-index": partial(_kill_other, "index"),
     "kill-data": partial(_kill_other, "data add"),
+    "kill-evaluate": partial(_kill_other, "evaluate"),
     "kill-study": partial(_kill_other, "study run"),
     "overwrite": _overwrite,
-    **{f"disk-{name.split()[0]}": partial(_disk, name) for name in ("train", "embed", "index", "data add")},
+    **{
+        f"disk-{name.replace(' ', '-')}": partial(_disk, name)
+        for name in ("train", "embed", "index", "evaluate", "data add", "data check", "study run")
+    },
     "ranks": partial(_ranks, "partial"),
 }
 

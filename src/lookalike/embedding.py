@@ -26,6 +26,7 @@ from lookalike.errors import ArgumentError
 from lookalike.models.embedder import Embedder
 from lookalike.models.fuse import fuse_for_inference
 from lookalike.utils.io import escape_surrogates, os_errors, reserve, write_atomically
+from lookalike.utils.parquet import write_parquet
 from lookalike.utils.progress import Progress
 from lookalike.utils.validation import check_at_least, check_choice
 
@@ -195,7 +196,7 @@ def embed_to_file(
         if file.suffix == ".npz":
             found.save(temporary)
         else:
-            found.to_frame().write_parquet(temporary)
+            write_parquet(found.to_frame(), temporary)
 
     with os_errors("write", file, "free space or name a file elsewhere"):
         write_atomically(file, write)
