@@ -74,7 +74,8 @@ def _disk(name: str, folder: Path, options: argparse.Namespace) -> list[Tally]:
 
 
 def _ranks(mode: str, folder: Path, options: argparse.Namespace) -> list[Tally]:
-    return rank_trials(Commands(folder), training(mode, options.data, _settings(mode), ranks=2))
+    job = training(mode, options.data, _settings(mode), ranks=2)
+    return rank_trials(Commands(folder), job, rounds=max(1, options.kills // 16))
 
 
 TRIALS: dict[str, Trial] = {

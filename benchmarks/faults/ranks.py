@@ -44,14 +44,14 @@ class StopAt:
         Learner.backward = stopping  # type: ignore[method-assign]
 
 
-def rank_trials(commands: Commands, job: Job) -> list[Tally]:
-    """Each process dies and hangs once; the other ends with the message, and the run continues to the same end."""
+def rank_trials(commands: Commands, job: Job, *, rounds: int = 1) -> list[Tally]:
+    """In each round each process dies and hangs; the other ends with the message, and the run goes on to the same end."""
     measure(commands, job)
     whole, tallies = job.found(commands.folder), []
     for name, kind in (("a dead process", signal.SIGKILL), ("a hung process", signal.SIGSTOP)):
         tally = Tally(name)
-        for rank in range(job.ranks):
-            _one_trial(commands, job, StopAt(rank, 3, kind), whole, tally)
+        for trial in range(rounds * job.ranks):
+            _one_trial(commands, job, StopAt(trial % job.ranks, 3 + trial // job.ranks, kind), whole, tally)
         tallies.append(tally)
     return tallies
 

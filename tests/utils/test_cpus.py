@@ -1,6 +1,7 @@
 """CPUs are those that the process may use, not those of the machine."""
 
 import os
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -66,3 +67,19 @@ def test_where_memory_runs_out_a_decoding_process_ends_first(before, after, tmp_
     (tmp_path / "oom_score_adj").write_text(before)
     cpus.end_this_process_first()
     assert int((tmp_path / "oom_score_adj").read_text()) == after
+
+
+@pytest.mark.parametrize(
+    ("codes", "words", "said"),
+    [
+        ([], "shapes differ", None),
+        ([0, 0], "shapes differ", None),
+        ([], "unable to allocate shared memory (shm)", r"--shm-size=1g \(unable"),
+        ([-7], "exited unexpectedly", r"--shm-size=1g"),
+        ([0, -9], "exited unexpectedly", r"set data\.workers lower or to 0 \(exited"),
+        ([1], "exited unexpectedly", r'under `if __name__ == "__main__":` or set data\.workers=0'),
+    ],
+)
+def test_what_is_said_of_ended_decoding_processes_depends_on_how_they_ended(codes, words, said):
+    found = cpus.why_workers_ended(codes, RuntimeError(words))
+    assert found is None if said is None else re.search(said, found)

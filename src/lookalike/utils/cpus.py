@@ -13,6 +13,8 @@ from lookalike.errors import FileError, first_line
 CGROUP = Path("/sys/fs/cgroup")
 SHARED_MEMORY = Path("/dev/shm")
 LEAST_SHARED_MEMORY = 1 << 20
+BUS_ERROR = -getattr(signal, "SIGBUS", 1 << 16)
+"""Exit code of a process that found shared memory full; Windows has no such signal."""
 OOM_SCORE, END_FIRST = Path("/proc/self/oom_score_adj"), 800
 _MORE_SHARED_MEMORY = (
     "decoding processes have too little shared memory (/dev/shm); set data.workers=0, or give the container more, such "
@@ -84,8 +86,13 @@ def end_this_process_first(worker: int = 0) -> None:
 
 def why_workers_ended(exit_codes: Sequence[int], error: BaseException) -> str | None:
     """What to say of decoding processes that ended with `exit_codes`, when `error` was raised; None if that is all."""
-    if -signal.SIGBUS in exit_codes or "shared memory" in str(error):
+    if BUS_ERROR in exit_codes or "shared memory" in str(error):
         return f"{_MORE_SHARED_MEMORY} ({first_line(error)})"
+    if any(code > 0 for code in exit_codes):
+        return (
+            "a decoding process has failed, and its own message says why; a script has to begin its work under "
+            f'`if __name__ == "__main__":` or set data.workers=0 ({first_line(error)})'
+        )
     if any(exit_codes):
         return (
             "the system has ended a decoding process, most likely because memory ran out; set data.workers lower "
