@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -130,6 +131,7 @@ def test_ended_workers_are_one_line_where_a_batch_is_awaited_and_nowhere_else(ta
     assert signal.getsignal(signal.SIGCHLD) == before
     for worker in ended:
         os.kill(loader._loader._iterator._workers[worker].pid, kind)
+        time.sleep(0.1)  # nothing is raised here
     setting = "--shm-size" if kind == signal.SIGBUS else r"set data\.workers lower"
     with pytest.raises(TrainingError, match=setting) as caught:
         list(batches)
