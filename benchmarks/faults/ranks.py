@@ -75,6 +75,8 @@ def _one_trial(commands: Commands, job: Job, stop: StopAt, whole: dict[str, Any]
     )
     tally.expect(MESSAGE in running.text(), f"no message: {running.text()}")
     if stop.kind == signal.SIGKILL:
+        while KILLED not in running.text() and time.monotonic() < began + PATIENCE + SLACK:
+            time.sleep(0.1)
         tally.expect(running.text().count(KILLED) == 1, f"no setting is named: {running.text()}")
     running.send(signal.SIGKILL)
     running.wait()
