@@ -128,7 +128,7 @@ def _run(arguments: list[str] | None) -> int:
     except BrokenPipeError:
         return _closed_pipe()
     except OSError as error:
-        return _failed(explain_os_error(error))
+        return _failed(_known_failure(error, words) or explain_os_error(error))
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except typer.Exit as done:
