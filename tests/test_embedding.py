@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lookalike import embedding
-from lookalike.errors import ArgumentError
+from lookalike.errors import ArgumentError, NotFiniteError
 from lookalike.models import build_embedder
 from toys import colored_squares
 
@@ -36,3 +36,13 @@ def test_numbers_that_embed_nothing_are_refused(wrong, words, tmp_path):
 def test_another_network_is_refused_with_what_to_give(squares):
     with pytest.raises(ArgumentError, match=r"embed takes an Embedder, not Linear: lookalike\.load_model"):
         embedding.embed(torch.nn.Linear(2, 2), squares)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".parquet"])
+def test_embeddings_that_are_not_finite_name_an_image_and_write_nothing(suffix, squares, tmp_path):
+    network = build_embedder("test_resnet", weights="none", size=32, embedding_dim=4)
+    with torch.no_grad():
+        next(network.parameters()).fill_(float("nan"))
+    with pytest.raises(NotFiniteError, match=f"not finite, first that of '{squares.paths[0]}'"):
+        embedding.embed_to_file(network, squares, tmp_path / f"vectors{suffix}")
+    assert list(tmp_path.glob("*vectors*")) == []

@@ -74,7 +74,8 @@ def _disk(name: str, folder: Path, options: argparse.Namespace) -> list[Tally]:
 
 
 def _ranks(mode: str, folder: Path, options: argparse.Namespace) -> list[Tally]:
-    return rank_trials(Commands(folder), training(mode, options.data, _settings(mode), ranks=2))
+    job = training(mode, options.data, _settings(mode), ranks=2)
+    return rank_trials(Commands(folder), job, rounds=max(1, options.kills // 16))
 
 
 TRIALS: dict[str, Trial] = {
@@ -83,9 +84,13 @@ TRIALS: dict[str, Trial] = {
     "kill-embed": partial(_kill_other, "embed"),
     "kill-index": partial(_kill_other, "index"),
     "kill-data": partial(_kill_other, "data add"),
+    "kill-evaluate": partial(_kill_other, "evaluate"),
     "kill-study": partial(_kill_other, "study run"),
     "overwrite": _overwrite,
-    **{f"disk-{name.split()[0]}": partial(_disk, name) for name in ("train", "embed", "index", "data add")},
+    **{
+        f"disk-{name.replace(' ', '-')}": partial(_disk, name)
+        for name in ("train", "embed", "index", "evaluate", "data add", "data check", "study run")
+    },
     "ranks": partial(_ranks, "partial"),
 }
 

@@ -43,6 +43,14 @@ def file_traces(file: Path) -> Traces:
     return {file.name: file.read_bytes()}
 
 
+def result_traces(file: Path) -> Traces:
+    """A saved evaluation, its two files together."""
+    from lookalike.evaluation.compare import load_result
+
+    saved = load_result(file)
+    return {**saved.summary, **{name: values.tobytes() for name, values in saved.per_query.items()}}
+
+
 def study_traces(folder: Path) -> Traces:
     """The results of a study, in the order of their keys, without what they cost."""
     from lookalike.studies.results import load_results

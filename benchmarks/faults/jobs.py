@@ -10,6 +10,7 @@ from benchmarks.faults.compare import (
     dataset_traces,
     file_traces,
     index_traces,
+    result_traces,
     run_traces,
     study_traces,
 )
@@ -91,6 +92,19 @@ def other_jobs(data: str, settings: list[str], folder: Path) -> list[Job]:
             words=("data", "add", "photos", archive, "--quiet"),
             makes="cache",
             traces=dataset_traces,
+        ),
+        Job(
+            name="evaluate",
+            words=("evaluate", "model", "--quiet", "--device", "cpu", "--save", "made"),
+            makes="made.json",
+            traces=result_traces,
+            before=(model,),
+        ),
+        Job(
+            name="data check",
+            words=("data", "check", data, "--write", "made.parquet"),
+            makes="made.parquet",
+            traces=file_traces,
         ),
         Job(name="study run", words=(*study, "--quiet"), makes="study", traces=study_traces),
     ]

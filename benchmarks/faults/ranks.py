@@ -16,6 +16,8 @@ PATIENCE = 5.0
 SLACK = 60.0
 """Seconds more that a busy machine may take to notice."""
 MESSAGE = "error: another process of this run has stopped or does not answer"
+KILLED = "error: the system has killed this command, most likely because memory ran out; set batch.size "
+"""What is said of a process that dies as one does where memory runs out: with settings to change."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +44,14 @@ class StopAt:
         Learner.backward = stopping  # type: ignore[method-assign]
 
 
-def rank_trials(commands: Commands, job: Job) -> list[Tally]:
-    """Each process dies and hangs once; the other ends with the message, and the run continues to the same end."""
+def rank_trials(commands: Commands, job: Job, *, rounds: int = 1) -> list[Tally]:
+    """In each round each process dies and hangs; the other says so and ends, and the run goes on to the same end."""
     measure(commands, job)
     whole, tallies = job.found(commands.folder), []
     for name, kind in (("a dead process", signal.SIGKILL), ("a hung process", signal.SIGSTOP)):
         tally = Tally(name)
-        for rank in range(job.ranks):
-            _one_trial(commands, job, StopAt(rank, 3, kind), whole, tally)
+        for trial in range(rounds * job.ranks):
+            _one_trial(commands, job, StopAt(trial % job.ranks, 3 + trial // job.ranks, kind), whole, tally)
         tallies.append(tally)
     return tallies
 
@@ -72,6 +74,10 @@ def _one_trial(commands: Commands, job: Job, stop: StopAt, whole: dict[str, Any]
         all(process.exitcode == 1 for process in others), f"the others still run after {seconds:.0f} s"
     )
     tally.expect(MESSAGE in running.text(), f"no message: {running.text()}")
+    if stop.kind == signal.SIGKILL:
+        while KILLED not in running.text() and time.monotonic() < began + PATIENCE + SLACK:
+            time.sleep(0.1)
+        tally.expect(running.text().count(KILLED) == 1, f"no setting is named: {running.text()}")
     running.send(signal.SIGKILL)
     running.wait()
     words = job.next_words(commands.folder)

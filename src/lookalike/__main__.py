@@ -32,13 +32,12 @@ def _interrupt(signal_number: int, frame: FrameType | None) -> None:
 
 
 def _interrupt_again(dropped: "sys.UnraisableHookArgs") -> None:
-    """Python drops what is raised while it deletes an object, and says so. An interrupt is raised a moment later; that
-    a decoding process has ended is found, and said, when its next batch does not come."""
+    """Python drops an interrupt that arrives while it deletes an object, and says so: it is raised a moment later."""
     if issubclass(dropped.exc_type, KeyboardInterrupt):
         again = threading.Timer(0.05, _signal_main_thread)
         again.daemon = True
         again.start()
-    elif "DataLoader worker" not in str(dropped.exc_value):
+    else:
         sys.__unraisablehook__(dropped)
 
 

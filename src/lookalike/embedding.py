@@ -22,10 +22,11 @@ from lookalike.data.dataloader import embedding_workers, image_batches
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.transforms import EvalTransform
-from lookalike.errors import ArgumentError
+from lookalike.errors import ArgumentError, NotFiniteError
 from lookalike.models.embedder import Embedder
 from lookalike.models.fuse import fuse_for_inference
 from lookalike.utils.io import escape_surrogates, os_errors, reserve, write_atomically
+from lookalike.utils.parquet import write_parquet
 from lookalike.utils.progress import Progress
 from lookalike.utils.validation import check_at_least, check_choice
 
@@ -114,6 +115,7 @@ def embed(
 
     Raises:
         ArgumentError: anything but a table.
+        NotFiniteError: the model gives NaN or infinity for an image.
     """
     if not isinstance(table, LabeledImages):
         raise ArgumentError(
@@ -142,7 +144,11 @@ def _embedded(
     device: torch.device | str | None,
     progress: Progress | None,
 ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """Embeddings batch by batch."""
+    """Embeddings batch by batch.
+
+    Raises:
+        NotFiniteError: the model gives NaN or infinity for an image.
+    """
     device = next(embedder.parameters()).device if device is None else device
     for rows, result in map_images(
         fuse_for_inference(embedder, device),
@@ -152,7 +158,15 @@ def _embedded(
         device=device,
         progress=progress,
     ):
-        yield rows, result.float().numpy()
+        matrix = result.float().numpy()
+        bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+        if len(bad):
+            raise NotFiniteError(
+                f"{len(bad)} of {len(matrix)} embeddings are not finite, first that of '{table.paths[rows][bad[0]]}'; "
+                "the model's weights are damaged or too large; train it with lower learning rates, or use another",
+                bad.tolist(),
+            )
+        yield rows, matrix
 
 
 def embed_to_file(
@@ -195,7 +209,7 @@ def embed_to_file(
         if file.suffix == ".npz":
             found.save(temporary)
         else:
-            found.to_frame().write_parquet(temporary)
+            write_parquet(found.to_frame(), temporary)
 
     with os_errors("write", file, "free space or name a file elsewhere"):
         write_atomically(file, write)

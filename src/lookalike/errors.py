@@ -12,6 +12,7 @@ LookalikeError
 Messages are one line: what, where, what was expected, what to do.
 """
 
+import errno
 from collections.abc import Sequence
 
 
@@ -51,14 +52,23 @@ class TrainingError(LookalikeError, RuntimeError):
     """Training cannot continue."""
 
 
-NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "_ALLOC_FAILED")
-"""What torch says in a bare RuntimeError when the memory of the machine or of a GPU is full."""
+NO_MEMORY = (
+    "out of memory",
+    "allocate memory",  # can't, cannot
+    "not enough memory",
+    "alloc_failed",
+    "bad_alloc",
+    "could not create a primitive",  # oneDNN, for its buffers
+)
+"""What torch says, in lower case, in a bare RuntimeError when the memory of the machine or of a GPU is full."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory did not suffice, of the machine or of an accelerator."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
     return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
+        isinstance(error, RuntimeError) and any(words in str(error).lower() for words in NO_MEMORY)
     )
 
 

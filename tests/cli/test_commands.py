@@ -168,7 +168,8 @@ def test_memory_that_does_not_suffice_is_one_line_too(lookalike, trained, monkey
     done = lookalike("embed", trained, "photos", "--out", "v.npz")
     assert done.code == 1
     assert done.err.strip().splitlines()[-1] == (
-        "error: out of memory (Unable to allocate 9.1 TiB); use a smaller batch.size or data.image_size"
+        "error: out of memory (Unable to allocate 9.1 TiB); give it more memory, or use a model of smaller images "
+        "(data.image_size)"
     )
 
 

@@ -1,7 +1,10 @@
 """Images come in the order that is asked for, the same from threads and from processes."""
 
 import multiprocessing
+import os
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.image_io import ImageError
 from lookalike.data.transforms import EvalTransform, TrainTransform
+from lookalike.errors import TrainingError
 from lookalike.preprocessing import Preprocessing
 
 SIZE = Preprocessing(size=16, resize=16)
@@ -114,3 +118,22 @@ def test_closed_workers_are_gone_and_the_next_pass_starts_new_ones(table):
     (again,) = (images for images, _ in loader.batches([[0, 1]]))
     assert torch.equal(first, again)
     loader.close()
+
+
+@pytest.mark.parametrize(
+    ("ended", "kind"), [([0], signal.SIGKILL), ([0, 1], signal.SIGKILL), ([0, 1], signal.SIGBUS)]
+)
+def test_ended_workers_are_one_line_where_a_batch_is_awaited_and_nowhere_else(table, ended, kind):
+    before = signal.getsignal(signal.SIGCHLD)
+    loader = ImageLoader(ImageDataset(table, EvalTransform(SIZE)), 2)
+    batches = loader.batches([[row % COUNT] for row in range(100)])
+    next(batches)
+    assert signal.getsignal(signal.SIGCHLD) == before
+    for worker in ended:
+        os.kill(loader._loader._iterator._workers[worker].pid, kind)
+        time.sleep(0.1)  # nothing is raised here
+    setting = "--shm-size" if kind == signal.SIGBUS else r"set data\.workers lower"
+    with pytest.raises(TrainingError, match=setting) as caught:
+        list(batches)
+    assert "\n" not in str(caught.value)
+    assert signal.getsignal(signal.SIGCHLD) == before

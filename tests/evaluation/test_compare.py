@@ -131,3 +131,22 @@ def test_names_with_dots_are_names_of_their_own(tmp_path):
         for suffix in ("", ".json", ".npz"):
             assert len(load_result(tmp_path / f"{name}{suffix}").rows) == number
     assert len(list(tmp_path.iterdir())) == 2 * len(names)
+
+
+def test_the_two_files_of_a_result_are_of_one_evaluation(tmp_path, monkeypatch):
+    first, second = (evaluate(np.eye(4)[order], [0, 0, 1, 1]) for order in ([0, 0, 1, 1], [0, 1, 0, 1]))
+    first.save(tmp_path / "kept")
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    def fail(*_):
+        raise OSError(28, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lookalike.evaluation.result.write_checked", fail)
+        with pytest.raises(FileError, match="full; free space or name another file"):
+            second.save(tmp_path / "kept")
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    second.save(tmp_path / "other")
+    (tmp_path / "other.npz").replace(tmp_path / "kept.npz")  # as a kill between two renames
+    with pytest.raises(FileError, match="the arrays were written with another"):
+        load_result(tmp_path / "kept")

@@ -15,7 +15,7 @@ def test_labels_of_every_integer_type_and_byte_order(dtype):
     assert evaluate(rows, labels.astype(dtype)).to_dict() == evaluate(rows, labels).to_dict()
 
 
-@pytest.mark.parametrize("dtype", [">f4", ">f8", "<f2", "i2"])
+@pytest.mark.parametrize("dtype", [">f4", ">f8", "<f2", "g", "i2", ">i8"])
 def test_embeddings_of_every_byte_order_and_whole_numbers(dtype):
     rows, labels = np.random.default_rng(0).integers(-5, 5, size=(20, 4)), np.arange(20) % 5
     assert evaluate(rows.astype(dtype), labels).values == evaluate(rows.astype("f4"), labels).values

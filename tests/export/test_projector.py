@@ -55,3 +55,12 @@ def test_vectors_of_a_file_serve_the_projector_too(tmp_path, table, suffix):
     written = embed_to_file(model, table, tmp_path / f"vectors{suffix}")
     np.testing.assert_array_equal(written.matrix, embed(model, table).matrix)
     assert written.paths == table.paths
+
+
+def test_names_of_strangers_are_text_to_a_terminal_and_to_a_spreadsheet(tmp_path, table):
+    embeddings = embed(build_small(), table, workers=0)
+    names = ("=cmd|calc", "\x1b[31mred", *embeddings.class_names[2:])
+    write_projector(tmp_path, replace(embeddings, class_names=names), table)
+    text = (tmp_path / "metadata.tsv").read_text(encoding="utf-8")
+    assert "\n'=cmd|calc\t" in text
+    assert "\n\\u001b[31mred\t" in text

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -89,11 +90,16 @@ def test_a_closed_pipe_ends_a_command_in_silence_and_its_files_are_written(words
     assert (commands.folder / "clean.csv").exists() == ("--write" in words)
 
 
-def limit_memory():
+@dataclass(frozen=True)
+class LimitMemory:
     """As much memory as the process has, and a little more."""
-    with open("/proc/self/statm", encoding="utf-8") as stream:
-        now = int(stream.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (now + (64 << 20), now + (64 << 20)))
+
+    megabytes: int
+
+    def __call__(self):
+        with open("/proc/self/statm", encoding="utf-8") as stream:
+            limit = int(stream.read().split()[0]) * resource.getpagesize() + (self.megabytes << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -101,13 +107,30 @@ def test_too_little_memory_is_one_line_with_the_settings_to_change(commands, pho
     big = ["data.image_size=512", "data.resize=512", "batch.size=64", "train.mode=finetune"]
     words = [*SETTINGS, *(word for setting in big for word in ("--set", setting))]
     (code,), printed = commands.start(
-        "train", photos, "--quiet", "--out", "run", *words, prepare=limit_memory
+        "train", photos, "--quiet", "--out", "run", *words, prepare=LimitMemory(64)
     ).wait()
     assert code == 1
     assert "Traceback" not in printed
     assert "error: out of memory" in printed
     assert "batch.size" in printed
     assert "data.image_size" in printed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_too_little_memory_is_one_line_of_other_commands_too(commands, photos):
+    """Each library has words of its own for it; where one ends the process, that is said as of a killed one."""
+    assert commands.run("train", photos, "--quiet", "--out", "run", *SETTINGS)[0] == 0
+    said = []
+    for words in (
+        ["evaluate", "run"],
+        ["index", "run", photos, "--out", "made"],
+        ["export", "run", "--pt2", "x"],
+    ):
+        for megabytes in (3, 12):
+            _, printed = commands.start(*words, prepare=LimitMemory(megabytes)).wait()
+            assert "Traceback" not in printed, (words, printed)
+            said += [line for line in printed.splitlines() if "data.image_size" in line]
+    assert len(said) >= 3
 
 
 def decoding_processes(pid):
@@ -124,16 +147,9 @@ def decoding_processes(pid):
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @pytest.mark.parametrize("ended", [1, 2])
 def test_a_decoding_process_that_the_system_ends_is_one_line_with_the_setting(ended, commands, photos):
-    """What a memory limit of a container does; torch reports it wherever the training process is."""
-    words = [
-        *SETTINGS,
-        "--set",
-        "data.workers=2",
-        "--set",
-        "train.epochs=1000",
-        "--set",
-        "train.mode=finetune",
-    ]
+    """What a memory limit of a container does."""
+    more = ["data.workers=2", "train.epochs=1000", "train.mode=finetune"]
+    words = [*SETTINGS, *(word for setting in more for word in ("--set", setting))]
     running = commands.start("train", photos, "--quiet", "--out", "run", *words)
     pid = running.processes[0].pid
     until = time.monotonic() + 120
@@ -144,8 +160,8 @@ def test_a_decoding_process_that_the_system_ends_is_one_line_with_the_setting(en
         time.sleep(0.5)
     (code,), printed = running.wait(1)
     assert code == 1
-    assert "Traceback" not in printed
-    assert "error: the system has ended a decoding process" in printed
+    assert len(printed.splitlines()) == 1
+    assert printed.startswith("error: the system has ended a decoding process")
     assert "set data.workers lower or to 0" in printed
 
 

@@ -37,7 +37,7 @@ def test_a_replaced_run_never_pairs_an_old_model_with_new_settings(commands, pho
     assert tally.problems == []
 
 
-@pytest.mark.parametrize("name", ["train", "embed", "index", "data add"])
+@pytest.mark.parametrize("name", ["train", "embed", "index", "data add", "evaluate", "data check"])
 def test_a_full_disk_is_one_line_and_the_next_command_goes_on(name, commands, photos):
     jobs = [training("train", photos, SETTINGS), *other_jobs(photos, SETTINGS, commands.folder)]
     tally = disk_trials(commands, next(job for job in jobs if job.name == name), limits=1, seed=3)

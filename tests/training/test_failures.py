@@ -1,5 +1,6 @@
 """A step that fails says where it was, with which images, and what to do."""
 
+import errno
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +22,12 @@ SHORT_OF_MEMORY = {
     "torch on Windows": RuntimeError(
         "DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes."
     ),
+    "a file that is mapped": RuntimeError(
+        "unable to mmap 9 bytes from file <x>: Cannot allocate memory (12)"
+    ),
+    "oneDNN": RuntimeError("could not create a primitive"),
+    "C++": RuntimeError("std::bad_alloc"),
+    "the system": OSError(errno.ENOMEM, "Cannot allocate memory"),
     "torch on an accelerator": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
     "the driver": RuntimeError("CUDA error: out of memory"),
     "a library of the driver": RuntimeError(

@@ -1,6 +1,7 @@
 """CPUs are those that the process may use, not those of the machine."""
 
 import os
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -84,3 +85,19 @@ def test_what_linux_says_of_the_processor(text, native, name, tmp_path):
         facts.write_text(text, encoding="utf-8")
     assert multiplies_bfloat16(facts) == native
     assert processor_name(facts) == name
+
+
+@pytest.mark.parametrize(
+    ("codes", "words", "said"),
+    [
+        ([], "shapes differ", None),
+        ([0, 0], "shapes differ", None),
+        ([], "unable to allocate shared memory (shm)", r"--shm-size=1g \(unable"),
+        ([-7], "exited unexpectedly", r"--shm-size=1g"),
+        ([0, -9], "exited unexpectedly", r"set data\.workers lower or to 0 \(exited"),
+        ([1], "exited unexpectedly", r'under `if __name__ == "__main__":` or set data\.workers=0'),
+    ],
+)
+def test_what_is_said_of_ended_decoding_processes_depends_on_how_they_ended(codes, words, said):
+    found = cpus.why_workers_ended(codes, RuntimeError(words))
+    assert found is None if said is None else re.search(said, found)

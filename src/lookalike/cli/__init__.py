@@ -10,7 +10,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Annotated
 
@@ -36,8 +36,8 @@ from lookalike.cli import (
 )
 from lookalike.errors import LookalikeError, first_line, is_out_of_memory
 from lookalike.utils.console import Console
-from lookalike.utils.cpus import why_worker_ended
 from lookalike.utils.io import explain_os_error
+from lookalike.utils.killed import say_if_killed
 
 app = typer.Typer(
     name="lookalike",
@@ -89,6 +89,13 @@ app.add_typer(study.app, name="study")
 
 
 _INTERRUPTED = 130  # what typer makes of Ctrl-C
+_KILLED = "the system has killed this command, most likely because memory ran out"
+_MEMORY_ADVICE = {
+    "train": "set batch.size (batch.classes of the balanced sampler) or data.image_size lower, train.mode=partial, or "
+    "data.workers=0; or give it more memory and continue with --resume",
+    "study": "give it more memory; the same command continues",
+}
+"""What to change where memory does not suffice, by command."""
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -106,13 +113,14 @@ def _run(arguments: list[str] | None) -> int:
         os.getcwd()
     except FileNotFoundError:
         return _failed("the current folder has been removed; change to another")
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        words = sys.argv[1:] if arguments is None else arguments
         empty = _empty_argument(words)
         if empty:
             print(f"error: {empty}", file=sys.stderr)
             return 2
-        outcome = app(list(map(_expand_home, words)), standalone_mode=False)
+        with say_if_killed(f"error: {_KILLED}; {_memory_advice(words)}"):
+            outcome = app(list(map(_expand_home, words)), standalone_mode=False)
         code = outcome if isinstance(outcome, int) else 0
         sys.stdout.flush()
     except LookalikeError as error:
@@ -120,13 +128,13 @@ def _run(arguments: list[str] | None) -> int:
     except BrokenPipeError:
         return _closed_pipe()
     except OSError as error:
-        return _failed(explain_os_error(error))
+        return _failed(_known_failure(error, words) or explain_os_error(error))
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except typer.Exit as done:
         code = done.exit_code
     except Exception as error:
-        known = _known_failure(error)
+        known = _known_failure(error, words)
         return _usage(error) if known is None else _failed(known)
     if code == _INTERRUPTED:
         print(
@@ -169,14 +177,17 @@ def _closed_pipe() -> int:
     return 1
 
 
-def _known_failure(error: Exception) -> str | None:
+def _memory_advice(words: Sequence[str]) -> str:
+    other = "give it more memory, or use a model of smaller images (data.image_size)"
+    return _MEMORY_ADVICE.get(words[0] if words else "", other)
+
+
+def _known_failure(error: Exception, words: Sequence[str]) -> str | None:
     """What to say of failures that other libraries report with errors of their own; None for a bug."""
     if is_out_of_memory(error):
-        return f"out of memory ({first_line(error)}); use a smaller batch.size or data.image_size"
+        return f"out of memory ({first_line(error)}); {_memory_advice(words)}"
     if type(error).__name__ == "SafetensorError":
         return f"cannot read or write a safetensors file ({first_line(error)}); free space or save it again"
-    if isinstance(error, RuntimeError) and (ended := why_worker_ended(error)):
-        return ended
     if "Too many open files" in str(error):
         return "too many open files; raise the limit (ulimit -n) or set data.workers=0"
     return None

@@ -5,8 +5,11 @@ take a core away from a network whose threads all wait for the slowest; there it
 cores decode a batch, then all run the network (docs/benchmarks/README.md).
 """
 
+import signal
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -14,13 +17,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from lookalike.data.image_dataset import ImageDataset
-from lookalike.errors import TrainingError
+from lookalike.errors import LookalikeError, TrainingError
 from lookalike.utils.cpus import (
     available_cpus,
     check_open_files,
     check_shared_memory,
     end_this_process_first,
-    why_worker_ended,
+    why_workers_ended,
 )
 from lookalike.utils.threads import in_threads
 
@@ -48,6 +51,20 @@ def image_batches(
     batches = (rows[at : at + batch_size] for at in range(0, len(rows), batch_size))
     for images, _labels in ImageLoader(dataset, workers, device=device).batches(batches):
         yield images
+
+
+@contextmanager
+def _handler_of_ended_children() -> Iterator[None]:
+    """Keeps this process's handler of SIGCHLD. That of torch raises an error wherever the main thread is when a worker
+    has ended, also where the command has said why and is ending; without it the next batch that is awaited fails."""
+    if not hasattr(signal, "SIGCHLD") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGCHLD)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 class ImageLoader:
@@ -87,11 +104,22 @@ class ImageLoader:
             check_open_files(FILES_PER_WORKER * self._loader.num_workers)
             check_shared_memory()
         try:
-            for images, labels, _rows in self._loader:
+            with _handler_of_ended_children():
+                batches = iter(self._loader)
+            for images, labels, _rows in batches:
                 yield images, labels
-        except RuntimeError as error:
-            why = why_worker_ended(error)
+        except LookalikeError:
+            raise
+        except (RuntimeError, OSError, EOFError) as error:
+            why = why_workers_ended(self._exit_codes(error), error)
             raise error if why is None else TrainingError(why) from error
+
+    def _exit_codes(self, error: Exception) -> list[int]:
+        """Of the worker processes that have ended; a broken connection to one says that it is ending."""
+        workers = getattr(self._loader and self._loader._iterator, "_workers", [])
+        for worker in workers:
+            worker.join(0 if isinstance(error, RuntimeError) else 1)
+        return [worker.exitcode for worker in workers if worker.exitcode is not None]
 
     def close(self) -> None:
         """Ends the worker processes; the next pass starts new ones."""

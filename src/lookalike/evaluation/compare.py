@@ -15,7 +15,8 @@ from lookalike.evaluation.intervals import (
     student_interval,
 )
 from lookalike.evaluation.metrics import find_metric
-from lookalike.evaluation.result import result_files
+from lookalike.evaluation.result import ARRAYS, result_files
+from lookalike.utils.hashing import checksum
 from lookalike.utils.io import ARRAY_ERRORS, read_checked
 
 RUN_FILE = "test_queries"
@@ -62,6 +63,9 @@ def load_result(path: str | Path) -> SavedResult:
             )
     try:
         summary = read_checked(summary_file)
+        written = summary.pop(ARRAYS, None)
+        if written not in (None, checksum(array_file)):
+            raise FileError("the arrays were written with another; evaluate once more")
         with array_file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             held = {name: arrays[name] for name in arrays.files}
         return SavedResult(path, summary, held.pop("labels"), held.pop("rows"), held)

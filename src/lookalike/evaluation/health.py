@@ -52,7 +52,7 @@ def embedding_health(embeddings: Any, labels: Any) -> Health:
     broken = 0
     for start in range(0, count, 4096):
         part = embeddings[start : start + 4096]
-        rows = part.detach().cpu() if torch.is_tensor(part) else torch.from_numpy(np.array(part))
+        rows = part.detach().cpu() if torch.is_tensor(part) else torch.from_numpy(np.array(part, np.float64))
         rows = rows.to(torch.float64)
         broken += int((~torch.isfinite(rows).all(dim=1)).sum())
         rows = torch.nn.functional.normalize(torch.nan_to_num(rows, 0.0, 0.0, 0.0), eps=1e-150)

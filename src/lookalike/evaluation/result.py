@@ -10,7 +10,11 @@ from lookalike.errors import FileError
 from lookalike.evaluation.metrics import format_value, table_keys
 from lookalike.evaluation.open_set import OpenSetResult
 from lookalike.evaluation.ranks import Floats, Integers
-from lookalike.utils.io import write_atomically, write_checked
+from lookalike.utils.hashing import checksum
+from lookalike.utils.io import os_errors, write_atomically, write_checked
+
+ARRAYS = "arrays_crc32"
+"""The key of the checksum of the .npz in the .json of a saved result: the two are one."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,15 +130,13 @@ class RetrievalResult:
         check_folder(file)
         arrays: dict[str, Any] = {"labels": self.labels, "rows": self.rows, **self.per_query}
 
-        def write_arrays(temporary: Path) -> None:
+        def write_pair(temporary: Path) -> None:
             with temporary.open("wb") as stream:
                 np.savez_compressed(stream, **arrays)
+            write_checked(file, {**self.to_dict(per_class=True), ARRAYS: checksum(temporary)})
 
-        try:
-            write_atomically(arrays_file, write_arrays)
-            write_checked(file, self.to_dict(per_class=True))
-        except OSError as error:
-            raise FileError(f"cannot write {file}: {error}; give a file in a folder that exists") from error
+        with os_errors("write", file, "free space or name another file"):
+            write_atomically(arrays_file, write_pair)
         return file
 
 

@@ -11,9 +11,11 @@ from torch import Tensor
 
 from lookalike.data.dataset import LabeledImages
 from lookalike.data.image_dataset import ImageDataset
+from lookalike.data.readers.formulas import escape_formula
 from lookalike.data.transforms import EvalTransform
 from lookalike.embedding import Embeddings
 from lookalike.preprocessing import Preprocessing
+from lookalike.utils.console import one_line
 from lookalike.utils.io import write_atomically, write_text
 
 LARGEST_SPRITE, LARGEST_THUMBNAIL, LEAST_THUMBNAIL = 8192, 64, 8
@@ -66,7 +68,8 @@ def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split())
+    """Text that neither ends a cell, steers a terminal nor is a formula to a spreadsheet."""
+    return escape_formula(one_line(" ".join(text.split())))
 
 
 def _write(file: Path, lines: list[str]) -> None:

@@ -108,8 +108,8 @@ class Vectors:
                 index = torch.from_numpy(which).to(self._source.device)
             part = self._source[index]
         else:
-            array = np.array(self._source[which])
-            part = torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
+            array = self._source[which]
+            part = torch.from_numpy(array.astype(np.float64 if array.dtype.itemsize >= 8 else np.float32))
         return part.to(self.device, torch.float64 if part.dtype == torch.float64 else torch.float32)
 
     def _prepare(self, part: Tensor) -> Tensor:

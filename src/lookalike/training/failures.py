@@ -38,7 +38,7 @@ def training_errors(where: StepInfo, settings: TrainSettings) -> Iterator[None]:
         yield
     except NotFiniteError as error:
         raise _not_finite(error, where, settings) from error
-    except (MemoryError, RuntimeError) as error:
+    except (MemoryError, RuntimeError, OSError) as error:
         if not is_out_of_memory(error):
             raise
         raise _out_of_memory(error, where, settings) from error

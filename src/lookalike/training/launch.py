@@ -10,8 +10,9 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 
 from lookalike.config.schema import Precision
 from lookalike.errors import ArgumentError
+from lookalike.training.start_processes import end_with_main_process, start_processes
 from lookalike.utils.device import computes_bfloat16
-from lookalike.utils.distributed import MEETING, end_with_main_process, use_short_timeouts
+from lookalike.utils.distributed import MEETING, use_short_timeouts
 from lookalike.utils.validation import check_at_least
 
 
@@ -31,6 +32,9 @@ def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
             "or train with --device cpu"
         )
     many = max(started, devices) > 1
+    end_with_main_process()
+    if many and started == 1:
+        start_processes(devices)
     fabric = Fabric(
         accelerator=accelerator,
         devices=here,
@@ -42,9 +46,6 @@ def launch(accelerator: str, devices: int, precision: Any) -> Fabric:
         # set when Lightning is imported; each optimizer step would load the driver, 0.3 ms
         os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
     if many:
-        os.environ["LOCAL_WORLD_SIZE"] = str(here)  # `available_cpus` divides by it
-        if started == 1:
-            end_with_main_process()
         fabric.launch()
         use_short_timeouts()
     return fabric

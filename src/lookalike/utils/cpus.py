@@ -4,6 +4,8 @@ import contextlib
 import math
 import os
 import shutil
+import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 from lookalike.errors import FileError, first_line
@@ -14,6 +16,8 @@ BFLOAT16_FLAGS = {"amx_bf16", "avx512_bf16", "bf16"}
 """What Linux calls instructions that multiply bfloat16: those of Intel and AMD, and of ARM."""
 SHARED_MEMORY = Path("/dev/shm")
 LEAST_SHARED_MEMORY = 1 << 20
+BUS_ERROR = -getattr(signal, "SIGBUS", 1 << 16)
+"""Exit code of a process that found shared memory full; Windows has no such signal."""
 OOM_SCORE, END_FIRST = Path("/proc/self/oom_score_adj"), 800
 _MORE_SHARED_MEMORY = (
     "decoding processes have too little shared memory (/dev/shm); set data.workers=0, or give the container more, such "
@@ -101,12 +105,16 @@ def end_this_process_first(worker: int = 0) -> None:
         OOM_SCORE.write_text(str(score), encoding="utf-8")
 
 
-def why_worker_ended(error: BaseException) -> str | None:
-    """What to say of a decoding process that the system has ended, as torch reports it wherever the main process is."""
-    text = str(error)
-    if "Bus error" in text or "shared memory" in text:
+def why_workers_ended(exit_codes: Sequence[int], error: BaseException) -> str | None:
+    """What to say of decoding processes that ended with `exit_codes`, when `error` was raised; None if that is all."""
+    if BUS_ERROR in exit_codes or "shared memory" in str(error):
         return f"{_MORE_SHARED_MEMORY} ({first_line(error)})"
-    if "DataLoader worker" in text and ("killed by signal" in text or "exited unexpectedly" in text):
+    if any(code > 0 for code in exit_codes):
+        return (
+            "a decoding process has failed, and its own message says why; a script has to begin its work under "
+            f'`if __name__ == "__main__":` or set data.workers=0 ({first_line(error)})'
+        )
+    if any(exit_codes):
         return (
             "the system has ended a decoding process, most likely because memory ran out; set data.workers lower "
             f"or to 0 ({first_line(error)})"

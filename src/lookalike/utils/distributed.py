@@ -6,13 +6,10 @@ program that is not distributed, so one code path serves one process and many.
 """
 
 import os
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from threading import Thread
 from typing import Any
 
 import torch
@@ -27,7 +24,6 @@ MEETING = 600.0
 """Seconds to wait until every process has started and read the data."""
 PROMPT = 60.0
 """Seconds to wait in any other collective; `LOOKALIKE_TIMEOUT` changes it."""
-_MAIN = "LOOKALIKE_MAIN_PROCESS"
 _prompt_group: Any = None
 _host_group: Any = None
 _patient_group: Any = None
@@ -48,24 +44,6 @@ def use_short_timeouts() -> None:
 def _group_for(x: Tensor) -> Any:
     """The group that transports `x`: NCCL, the backend of GPUs, takes no tensor in host memory."""
     return _host_group if x.device.type == "cpu" else _prompt_group
-
-
-def end_with_main_process() -> None:
-    """In a process that `--devices` has started: ends it when the process that started it has ended.
-
-    Until all processes have met, nothing else would; torchrun has an agent for it.
-    """
-    if int(os.environ.get("LOCAL_RANK") or 0) == 0:
-        os.environ[_MAIN] = str(os.getpid())
-    else:
-        Thread(target=_watch, args=(int(os.environ[_MAIN]),), daemon=True).start()
-
-
-def _watch(main: int) -> None:
-    while os.getppid() == main:
-        time.sleep(1)
-    print("error: the main process of this run has stopped", file=sys.stderr, flush=True)
-    os._exit(1)
 
 
 @contextmanager

@@ -1,5 +1,7 @@
-"""Damaged Parquet files, for which polars raises errors of several kinds, as one line."""
+"""What polars raises for Parquet files, of several kinds, as errors of the operating system or one line."""
 
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,4 +23,18 @@ def polars_errors(file: Path) -> Iterator[None]:
     except BaseException as error:  # a panic of its Rust code is no Exception
         if isinstance(error, polars.exceptions.PolarsError) or type(error).__name__ == "PanicException":
             raise FileError(f"{file} cannot be read: {first_line(error)}; write it again") from error
+        raise
+
+
+def write_parquet(frame: polars.DataFrame, file: Path) -> None:
+    """Writes a table.
+
+    Raises:
+        OSError: there is no room, or the file cannot be written for another reason.
+    """
+    try:
+        frame.write_parquet(file)
+    except polars.exceptions.PolarsError as error:
+        if code := re.search(r"os error (\d+)", str(error)):
+            raise OSError(int(code[1]), os.strerror(int(code[1])), str(file)) from error
         raise

@@ -9,6 +9,7 @@ from lookalike.data.readers.formulas import escape_formula
 from lookalike.data.readers.frames import SUFFIXES
 from lookalike.errors import DataError, FileError
 from lookalike.utils.io import write_atomically
+from lookalike.utils.parquet import write_parquet
 
 
 def check_suffix(path: Path) -> None:
@@ -42,7 +43,7 @@ def write_frame(columns: dict[str, list[str]], path: Path) -> None:
 
 
 def _write_parquet(columns: dict[str, list[str]], file: Path, _suffix: str) -> None:
-    pl.DataFrame(columns).write_parquet(file)
+    write_parquet(pl.DataFrame(columns), file)
 
 
 def _write_text(columns: dict[str, list[str]], file: Path, suffix: str) -> None:
