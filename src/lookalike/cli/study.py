@@ -132,7 +132,7 @@ def run(
     if table is not None:
         _print_table(table, json)
         progress.say(f"written: {done.folder}/table.html, .md, .json")
-    if done.failed:
+    if done.failed or (done.skipped and not (done.ran or done.known or done.elsewhere)):
         raise typer.Exit(1)
 
 
