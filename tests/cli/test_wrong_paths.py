@@ -123,3 +123,53 @@ def test_a_list_of_files_from_windows(lookalike, desk, index, monkeypatch):
     assert done.code == 1
     assert "photos/3/0.png" in done.out
     assert done.err == "error: photos/3/absent.png: no such file\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--minutes", "0"), "--minutes is 0"),
+        (("--minutes", "nan"), "--minutes is nan"),
+        (("--minutes", "inf"), "--minutes is inf"),
+        (("--devices", "0"), "--devices is 0; it must be at least 1"),
+        (("--log-to", "csv,wandbb"), "did you mean 'wandb'?"),
+    ],
+)
+def test_numbers_and_names_of_train_are_checked_before_images_are_read(lookalike, desk, words, said):
+    done = lookalike("train", "photos", "--out", "x.run", *words)
+    assert done.code == 1
+    assert done.err.count("\n") == 1
+    assert said in done.err
+    assert not (desk / "x.run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "setting"),
+    [
+        (("train", "photos", "--epochs", "3"), "train.epochs"),
+        (("train", "photos", "--batch-size", "16"), "batch.size"),
+        (("train", "photos", "--image-size=160"), "data.image_size"),
+        (("train", "photos", "--loss", "cos_face"), "loss.name"),
+        (("train", "photos", "--seed", "1"), "seed"),
+        (("study", "run", "proxynca_pp/table7", "--lr", "1"), "train.lr"),
+    ],
+)
+def test_a_setting_that_was_taken_for_an_option_is_shown_as_one(lookalike, words, setting):
+    done = lookalike(*words)
+    assert done.code == 2
+    assert f"A setting is given with --set: --set {setting}=VALUE" in done.err
+
+
+@pytest.mark.parametrize(
+    "words", [("train", "photos", "--colour", "3"), ("index", "a", "b", "--epochs", "3")]
+)
+def test_other_unknown_options_are_not(lookalike, words):
+    done = lookalike(*words)
+    assert done.code == 2
+    assert "--set" not in done.err.replace("Possible options", "")
+
+
+def test_index_check_refuses_options_that_would_change_nothing(lookalike, desk):
+    done = lookalike("index", "check", "w.index", "--engine", "faiss")
+    assert done.code == 2
+    assert "--engine is for adding images" in " ".join(done.err.split())
