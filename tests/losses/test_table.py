@@ -41,6 +41,16 @@ def test_every_loss_says_where_it_comes_from_and_what_its_arguments_are(name):
 
 
 @pytest.mark.parametrize("name", LOSSES)
+def test_help_on_a_loss_speaks_of_the_loss_and_not_of_torch_modules(name):
+    kind = LOSSES[name]
+    undescribed = [argument for argument in arguments_of(kind) if argument not in inspect.getdoc(kind)]
+    assert not undescribed
+    assert "(B, D)" in inspect.getdoc(kind.forward)
+    assert "ArgumentError" in inspect.getdoc(kind.forward)
+    assert "MetricLoss" in inspect.getdoc(kind.__init__)
+
+
+@pytest.mark.parametrize("name", LOSSES)
 def test_defaults_and_toy_arguments_have_the_annotated_types(name):
     defaults = {p.name: p.default for p in arguments_of(LOSSES[name]).values() if p.default is not p.empty}
     check_arguments(name, defaults)

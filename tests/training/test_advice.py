@@ -39,6 +39,12 @@ def test_a_run_whose_last_epoch_was_best():
     [
         ({"best_epoch": 2}, "best after epoch 2 of 3 and got worse", "train for longer"),
         ({"best_epoch": 0}, "did not beat the untrained start", "train for longer"),
+        (
+            {"recall_at_1": 0.55},
+            "before training (the same command with --set train.epochs=0",
+            "train for longer",
+        ),
+        ({"recall_at_1": 0.55}, "Training lowered it", "got worse"),
         ({"epochs": 0, "best_epoch": 0}, "train (train.epochs, or --minutes)", "before training"),
         ({"mode": "frozen"}, "train the network, not only its projection", "train for longer"),
         ({"classes": 12}, "add classes: 12", "add images per class"),

@@ -199,4 +199,21 @@ def _usage(error: Exception) -> int:
     if show_it is None:
         raise error
     show_it()
+    if advice := _setting_instead(error):
+        print(advice, file=sys.stderr)
     return int(getattr(error, "exit_code", 2))
+
+
+def _setting_instead(error: Exception) -> str:
+    """How a setting is given that somebody took for an option: `--epochs 3` is `--set train.epochs=3`."""
+    option, context = getattr(error, "option_name", ""), getattr(error, "ctx", None)
+    if not option or context is None or all("--set" not in one.opts for one in context.command.params):
+        return ""
+    from lookalike.config.experiment import Experiment
+    from lookalike.config.setting_facts import setting_facts
+
+    word = option.lstrip("-").replace("-", "_").replace(".", "_")
+    for name, _, _ in setting_facts(Experiment):
+        if word in (name.split(".")[-1], name.removesuffix(".name"), name.replace(".", "_")):
+            return f"A setting is given with --set: --set {name}=VALUE"
+    return ""

@@ -25,6 +25,7 @@ from lookalike.utils.progress import Progress
 if TYPE_CHECKING:
     from lookalike.data.data_report import DataReport
     from lookalike.data.dataset import LabeledImages
+    from lookalike.models.embedder import Embedder
 
 app = typer.Typer(
     help="Data sets: add under a name, check, split.",
@@ -116,12 +117,19 @@ def check(
         check_suffix(write)
         if write.exists() and write.resolve() == Path(data).resolve():
             raise ArgumentError(f"--write {write} would replace the table that is checked; name another file")
+    if html is not None and html.is_dir():
+        raise ArgumentError(f"--html {html} is a folder; name a file in it")
+    embedder = None
+    if model is not None:
+        from lookalike.models.checkpoint import load_model
+
+        embedder, _ = load_model(model)
     table = read(data, labeled=False, **reading_options(layout, verify, ignore_label))
     table = join(table) if join_labels else table
     other = None if against is None else read(against, labeled=False, **reading_options(None, verify, None))
     report = check_data(table, against=other, progress=progress)
-    if model is not None:
-        report = _with_model(report, table, model, device, progress)
+    if embedder is not None:
+        report = _with_model(report, table, embedder, device, progress)
     if write is not None:
         write_clean(write, table, without(table, report), report.reasons)
     if html is not None:
@@ -149,18 +157,16 @@ def write_clean(file: Path, table: "LabeledImages", clean: "LabeledImages", reas
 
 
 def _with_model(
-    report: "DataReport", table: "LabeledImages", model: Path, device: str, progress: Progress
+    report: "DataReport", table: "LabeledImages", embedder: "Embedder", device: str, progress: Progress
 ) -> "DataReport":
     """The report with what the embeddings of a run's model say."""
     from lookalike.data.screen import drop_unreadable
     from lookalike.embedding import embed
     from lookalike.evaluation.label_quality import judge_labels
-    from lookalike.models.checkpoint import load_model
     from lookalike.reporting.label_findings import label_findings
     from lookalike.utils.device import pick_device
 
     readable, _ = drop_unreadable(table)
-    embedder, _ = load_model(model)
     target = pick_device(device)
     embeddings = embed(embedder.to(target), readable, device=target, progress=progress)
     return report.plus(label_findings(readable, judge_labels(embeddings.matrix, embeddings.labels)))

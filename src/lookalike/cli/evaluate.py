@@ -86,7 +86,28 @@ def evaluate(
     if ks is not None:
         options["ks"] = _whole_numbers(ks)
     if (run is None) == (embeddings is None):
-        raise ArgumentError("name a run directory, or give --embeddings FILE (and --labels FILE)")
+        either = "name a run directory, or give --embeddings FILE (and --labels FILE)"
+        raise ArgumentError(either if run is None else f"{either}, not both")
+    if run is not None and run.is_file():
+        raise ArgumentError(
+            f"'{run}' is a file, no run directory; embeddings in files are measured with --embeddings FILE --labels "
+            "FILE"
+        )
+    of_files = {
+        "--labels": labels,
+        "--gallery-embeddings": gallery_embeddings,
+        "--gallery-labels": gallery_labels,
+    }
+    of_runs = {"--layout": layout, "--verify or --no-verify": verify}
+    for name, value in (of_files if embeddings is None else of_runs).items():
+        if value is not None:
+            place = "--embeddings" if embeddings is None else "a run directory"
+            raise ArgumentError(f"{name} goes with {place}; drop it")
+    if gallery_labels is not None and gallery_embeddings is None:
+        raise ArgumentError("--gallery-labels goes with --gallery-embeddings; give that too")
+    from lookalike.evaluation import check_options
+
+    check_options(**{name: options[name] for name in ("ks", "similarity", "no_match") if name in options})
     if embeddings is not None:
         from lookalike.evaluation.files import evaluate_files
         from lookalike.utils.device import pick_device

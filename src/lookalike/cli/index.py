@@ -64,6 +64,18 @@ def index(
     an index's engine, and stores both in the index.
     """
     if str(run) == CHECK and out is None:
+        given = {
+            "--engine": engine,
+            "--uri": uri,
+            "--prune": prune or None,
+            "--layout": layout,
+            "--verify": verify,
+        }
+        for name, value in given.items():
+            if value is not None:
+                raise typer.BadParameter(
+                    f"{name} is for adding images; `lookalike index check INDEX` takes no options"
+                )
         from lookalike.search.check import check_index
 
         print(check_index(images))

@@ -102,7 +102,7 @@ def _files(images: list[str]) -> list[Path]:
     files: list[Path] = []
     for image in images:
         if image == "-":
-            lines = [line.rstrip("\n") for line in sys.stdin or () if line.strip()]
+            lines = [_without_line_end(line) for line in sys.stdin or () if line.strip()]
             if any("\0" in line for line in lines):
                 raise ArgumentError(
                     "standard input lists no files but holds other data; name the image as a file"
@@ -113,6 +113,16 @@ def _files(images: list[str]) -> list[Path]:
             if not inside:
                 raise ArgumentError(f"no image in the folder '{image}'")
             files += inside
+        elif image.endswith(".txt") and Path(image).is_file():
+            raise ArgumentError(
+                f"'{image}' is a text, not an image; files that it lists are read with: search INDEX - < '{image}'"
+            )
         else:
             files.append(Path(image))
     return files
+
+
+def _without_line_end(line: str) -> str:
+    """A line's file; the carriage return of a list from Windows is no part of its name."""
+    name = line.rstrip("\n")
+    return name if Path(name).exists() else name.rstrip("\r")

@@ -121,8 +121,9 @@ def run(
     )
     done = run_study(found, options)
     table = next((one for one in write_tables(found, out) if one.conditions == done.conditions), None)
-    for name, why in done.skipped.items():
-        progress.warn(f"not run: {name}: {why}")
+    for why in dict.fromkeys(done.skipped.values()):
+        names = [name for name, reason in done.skipped.items() if reason == why]
+        progress.warn(f"not run: {', '.join(names)}: {why}")
     for label, why in done.failed.items():
         progress.warn(f"failed: {label}: {why}")
     if done.elsewhere:
@@ -131,8 +132,8 @@ def run(
         progress.say(f"the budget of {budget} is used up; the same command continues")
     if table is not None:
         _print_table(table, json)
-        progress.say(f"written: {done.folder}/table.html, .md, .json")
-    if done.failed:
+        progress.say(f"written: {done.folder}/table.html, .md, .json, .csv, .tex")
+    if done.failed or (done.skipped and not (done.ran or done.known or done.elsewhere)):
         raise typer.Exit(1)
 
 

@@ -73,6 +73,16 @@ def _is_helper() -> bool:
     return any(int(os.environ.get(name) or 0) > 0 for name in ("RANK", "LOCAL_RANK"))
 
 
+def _check_numbers(devices: int, minutes: float | None) -> None:
+    """Refuses numbers out of range before data is read for them."""
+    from lookalike.utils.validation import check_at_least, check_finite, check_positive
+
+    check_at_least("--devices", devices, 1)
+    if minutes is not None:
+        check_positive("--minutes", minutes)
+        check_finite("--minutes", minutes)
+
+
 def train(
     data: DataArgument,
     out: Out = None,
@@ -106,8 +116,12 @@ def train(
     from lookalike.config.experiment import Experiment, load_experiment
     from lookalike.data.load import read_and_report, reading
     from lookalike.errors import ArgumentError
+    from lookalike.training.loggers import check_loggers
     from lookalike.training.run_dir import RunDir
 
+    loggers = [name.strip() for name in log_to.split(",") if name.strip()]
+    _check_numbers(devices, minutes)
+    check_loggers(loggers)
     if test_on_trained and not start_from:
         raise ArgumentError("--test-on-trained goes with --from")
     options: dict[str, Any] = reading_options(layout, verify, ignore_label)
@@ -143,7 +157,7 @@ def train(
         options=RunOptions(
             device=device,
             devices=devices,
-            log_to=[name.strip() for name in log_to.split(",") if name.strip()],
+            log_to=loggers,
             progress=progress,
         ),
     )

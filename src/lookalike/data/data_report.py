@@ -88,7 +88,11 @@ class DataReport:
         order = {"error": 0, "warning": 1, "info": 2}
         for finding in sorted(self.findings.values(), key=lambda finding: order[finding.severity]):
             result += finding.lines(most)
-        removed = f"{len(self.reasons):,} images should be removed" if self.reasons else ""
+        removed = (
+            f"{len(self.reasons):,} images should be removed (--write FILE.csv writes a table without them)"
+            if self.reasons
+            else ""
+        )
         result.append(removed or ("nothing harmful found" if self.clean else "errors were found"))
         return result
 

@@ -27,6 +27,7 @@ from lookalike.data.readers.split_files import with_split_file
 from lookalike.data.readers.tables import read_table
 from lookalike.errors import DataError, LookalikeError, UnknownNameError
 from lookalike.utils.validation import look_up, near_miss
+from lookalike.utils.what_is import similar_path
 
 CONTAINERS = {
     ".tfrecord": "TFRecord", ".tfrecords": "TFRecord", ".mdb": "LMDB", ".rec": "RecordIO", ".h5": "HDF5",
@@ -173,9 +174,8 @@ def _not_found(text: str, names: list[str]) -> str:
     if "://" in text:
         return f"'{text}' is an address; give a folder or file, or fetch an archive: lookalike data add NAME ADDRESS"
     missing = f"no file, folder or data set '{text}'"
-    return (
-        f"{missing}{near_miss(text, names)} (data sets: {', '.join(names)}; `lookalike data add` adds more)"
-    )
+    hint = similar_path(text) or near_miss(text, names)
+    return f"{missing}{hint} (data sets: {', '.join(names)}; `lookalike data add` adds more)"
 
 
 def _read_folder(folder: Path, options: ReadOptions) -> LabeledImages:

@@ -5,6 +5,7 @@ from lookalike.evaluation.compare import compare_results as compare_results
 from lookalike.evaluation.compare import interval_of as interval_of
 from lookalike.evaluation.compare import interval_over_seeds as interval_over_seeds
 from lookalike.evaluation.compare import load_result as load_result
+from lookalike.evaluation.evaluator import check_options as check_options
 from lookalike.evaluation.evaluator import evaluate as evaluate
 from lookalike.evaluation.files import evaluate_files as evaluate_files
 from lookalike.evaluation.health import Health as Health

@@ -18,6 +18,7 @@ from lookalike.evaluation.metrics import find_metric
 from lookalike.evaluation.result import ARRAYS, result_files
 from lookalike.utils.hashing import checksum
 from lookalike.utils.io import ARRAY_ERRORS, read_checked
+from lookalike.utils.what_is import found_instead
 
 RUN_FILE = "test_queries"
 
@@ -59,7 +60,8 @@ def load_result(path: str | Path) -> SavedResult:
     for file in (summary_file, array_file):
         if not file.is_file():
             raise FileError(
-                f"no file {file}; give a run directory, or a result written by RetrievalResult.save"
+                f"no result in '{path}' ({file.name} is absent){found_instead(path)}; expected a run directory of a "
+                "finished run, or a file of `lookalike evaluate --save`"
             )
     try:
         summary = read_checked(summary_file)

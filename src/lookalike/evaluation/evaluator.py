@@ -14,7 +14,7 @@ from lookalike.evaluation.open_set import evaluate_against_gallery, evaluate_ope
 from lookalike.evaluation.per_query import measure_queries
 from lookalike.evaluation.result import RetrievalResult, mean_by_class
 from lookalike.evaluation.rows import Side, Sides, choose_sides
-from lookalike.ranking import Comparison, Vectors, comparison_device
+from lookalike.ranking import SIMILARITIES, Comparison, Vectors, comparison_device
 from lookalike.utils.device import free_memory_mb
 from lookalike.utils.distributed import Processes
 from lookalike.utils.validation import check_at_least, check_choice
@@ -77,11 +77,10 @@ def evaluate(
         ArgumentError: shapes that do not fit, labels that are not integers of 0 or more, rows that are not
             finite, an unknown word, an empty selection.
     """
-    check_choice("no_match", no_match, NO_MATCH)
+    ks = check_options(ks=ks, similarity=similarity, no_match=no_match)
     for what, block in (("query_block", query_block), ("gallery_block", gallery_block)):
         if block is not None:
             check_at_least(what, block, 1)
-    ks = _check_ks(ks)
     sides = choose_sides(
         embeddings,
         labels,
@@ -181,7 +180,16 @@ def _compare(
     return Comparison(left, right, gallery_block=gallery_block), min(left_mb, _LEAST_MEMORY_MB)
 
 
-def _check_ks(ks: Sequence[int]) -> list[int]:
+def check_options(
+    *, ks: Sequence[int] = DEFAULT_KS, similarity: str = "cosine", no_match: str = "exclude"
+) -> list[int]:
+    """Refuses what `evaluate` would, so that nothing is embedded for it first; returns each K once, in order.
+
+    Raises:
+        ArgumentError: a K below 1, or an unknown word.
+    """
+    check_choice("similarity", similarity, SIMILARITIES)
+    check_choice("no_match", no_match, NO_MATCH)
     numbers = sorted({int(k) for k in ks})
     if not numbers or numbers[0] < 1:
         raise ArgumentError(f"ks is {list(ks)}; give at least one K, each at least 1")

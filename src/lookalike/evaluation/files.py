@@ -18,6 +18,7 @@ from lookalike.evaluation.evaluator import evaluate
 from lookalike.evaluation.result import RetrievalResult
 from lookalike.utils.io import ARRAY_ERRORS
 from lookalike.utils.parquet import polars_errors
+from lookalike.utils.what_is import found_instead
 
 _EMBEDDING_NAMES = ("embeddings", "embedding", "vectors", "vector", "features")
 _LABEL_NAMES = ("labels", "label", "class", "y")
@@ -105,7 +106,7 @@ def _whole_numbers(labels: np.ndarray, source: Path) -> np.ndarray:
 def _pick(file: Path, names: tuple[str, ...], dimensions: int) -> Any:
     """The matrix (2) or column (1) of a file."""
     if not file.is_file():
-        raise FileError(f"no file {file}; give a .npy, .npz or .parquet file")
+        raise FileError(f"no file {file}{found_instead(file)}; expected a .npy, .npz or .parquet file")
     try:
         if file.suffix == ".npy":
             found = np.load(file, mmap_mode="r", allow_pickle=False)

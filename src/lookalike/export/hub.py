@@ -49,9 +49,9 @@ def push_to_hub(
         FileError: the hub is out of reach, or refuses.
     """
     _check_name(name)
+    model, _ = load_model(run)
     api = HfApi(library_name="lookalike")
     _check_account(api, name)
-    model, _ = load_model(run)
     views = model.config.views
     model.set_views(1)
 

@@ -31,7 +31,7 @@ class CosFace(SoftmaxProxyLoss):
     Args:
         margin: m in the paper.
         scale: s in the paper.
-        generator: see `ProxyLoss`.
+        num_classes, embedding_dim, generator: see `ProxyLoss`.
     """
 
     paper = "Wang et al., CosFace: Large Margin Cosine Loss for Deep Face Recognition, CVPR 2018"
@@ -67,7 +67,7 @@ class ArcFace(SoftmaxProxyLoss):
     Args:
         margin: m in the paper, in radians, 0 to pi/2; pytorch-metric-learning takes degrees.
         scale: s in the paper.
-        generator: see `ProxyLoss`.
+        num_classes, embedding_dim, generator: see `ProxyLoss`.
     """
 
     paper = "Deng et al., ArcFace: Additive Angular Margin Loss for Deep Face Recognition, CVPR 2019"

@@ -34,6 +34,10 @@ CHUNKED_FROM = 2**15
 class MetricLoss(nn.Module, ABC):
     """A loss of embeddings (B, D) and labels (B,): what a training loop needs to know about any of them.
 
+    Args:
+        num_classes: C, at least 2.
+        embedding_dim: D, at least 1.
+
     What the tables of the package say of a loss comes from these class attributes:
 
     Attributes:
@@ -49,6 +53,7 @@ class MetricLoss(nn.Module, ABC):
     needs_feature_maps: ClassVar[bool] = False
 
     def __init__(self, num_classes: int, embedding_dim: int) -> None:
+        """The class describes the arguments, `MetricLoss` those that all losses have."""
         super().__init__()
         check_at_least("num_classes", num_classes, 2)
         check_at_least("embedding_dim", embedding_dim, 1)
@@ -60,6 +65,19 @@ class MetricLoss(nn.Module, ABC):
     def proxy_loss(self) -> "ProxyLoss | None":
         """The loss that holds the proxies of the classes: itself, a wrapped one, or None without proxies."""
         return None
+
+    @abstractmethod
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The loss of a batch, a scalar; its class says the formula.
+
+        Args:
+            embeddings: (B, D), floating point, D as `embedding_dim`; they need not be unit vectors.
+            labels: (B,), each sample's class as an integer from 0 to `num_classes` - 1.
+
+        Raises:
+            ArgumentError: wrong shapes, dtypes or labels, or values that are not finite; names the first bad
+                sample.
+        """
 
     def checked(self, embeddings: Tensor, labels: Tensor | NDArray[Any]) -> Tensor:
         """The labels as int64 on the embeddings' device, after every check of the batch.
@@ -218,5 +236,6 @@ class ProxyLoss(MetricLoss):
         return {name: getattr(self, name) for name in names}
 
     def extra_repr(self) -> str:
+        """Classes, dimensions and settings, as `repr` shows them."""
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
         return f"{self.num_classes}, {self.embedding_dim}, {settings}"

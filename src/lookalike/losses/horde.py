@@ -98,7 +98,8 @@ class Horde(MetricLoss):
                 embeddings.append(head(power.mean(dim=(2, 3))))
             return embeddings
 
-    def forward(self, embeddings: Tensor, labels: Tensor, feature_maps: Tensor) -> Tensor:
+    # `needs_feature_maps` says that it takes a third argument
+    def forward(self, embeddings: Tensor, labels: Tensor, feature_maps: Tensor) -> Tensor:  # type: ignore[override]
         labels = self.checked(embeddings, labels)
         value = embeddings.new_zeros((), dtype=torch.float32)
         for weight, order_loss, x in zip(

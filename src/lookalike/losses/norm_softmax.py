@@ -12,7 +12,7 @@ class NormSoftmax(SoftmaxProxyLoss):
 
     Args:
         temperature: sigma in the paper.
-        generator: see `ProxyLoss`.
+        num_classes, embedding_dim, generator: see `ProxyLoss`.
 
     The authors' network normalizes the embeddings itself, after a layer norm without learned factors; here
     embeddings of any length give the same loss.

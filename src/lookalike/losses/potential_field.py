@@ -45,7 +45,7 @@ class PotentialField(ProxyLoss):
         reduction: "sum", as in the paper, or "mean" over ordered pairs; they differ under weight decay and
             clipping only.
         normalize_proxies: whether distances are of unit proxies; no source says.
-        generator: see `ProxyLoss`.
+        num_classes, embedding_dim, generator: see `ProxyLoss`.
 
     There is no public code, and the formula is read from restatements of the paper that agree; which alpha and
     delta gave its numbers no source says. No fidelity beyond the formula is claimed.

@@ -47,7 +47,7 @@ class ProxyAnchor(ChunkedProxyLoss):
     Args:
         margin: delta in the paper.
         scale: alpha in the paper.
-        generator: see `ProxyLoss`.
+        num_classes, embedding_dim, generator: see `ProxyLoss`.
 
     The authors' code takes plain exponentials, which overflow in half precision, and breaks with two classes.
     """

@@ -127,7 +127,7 @@ class ProxyGML(ProxyLoss):
         mask: compat. Which classes are in the graph: "selected", those with a selected proxy and the own
             class; "nonzero", those whose summed similarities are not exactly 0, with 1e-8 and 1e-20 added in
             the softmax and the logarithm, as in the authors' code; "none", all, as in the paper's ablation.
-        generator: see `ProxyLoss`.
+        num_classes, embedding_dim, generator: see `ProxyLoss`.
 
     Arguments marked compat imitate a piece of code or an ablation; only studies need them.
     """

@@ -20,7 +20,7 @@ class ProxyNCA(SoftmaxProxyLoss):
         include_positive: also sum over the class itself, which makes it a softmax and keeps it above 0. The
             paper's sum leaves it out, and the loss can be negative.
         label_smoothing: part of the target given to the other classes, e/(C-1) each; softmax form only.
-        generator: see `ProxyLoss`.
+        num_classes, embedding_dim, generator: see `ProxyLoss`.
 
     A known implementation (dichotomies/proxy-nca) uses the softmax form with label smoothing 0.1 and lengths
     (3, 3) or (1, 8) for embeddings and proxies: T = 1/9 and 1/8.
@@ -64,7 +64,7 @@ class ProxyNCAPlusPlus(SoftmaxProxyLoss):
 
     Args:
         temperature: T; 1/9 in the paper, where the authors' code multiplies both vectors by 3.
-        generator: see `ProxyLoss`.
+        num_classes, embedding_dim, generator: see `ProxyLoss`.
 
     The authors' code clamps squared distances at 0, where the gradient is lost; cosines have no such corner.
     """

@@ -46,7 +46,7 @@ class SoftTriple(SoftmaxProxyLoss):
         gamma: temperature of the soft maximum.
         margin: delta in the paper.
         center_weight: tau in the paper.
-        generator: see `ProxyLoss`.
+        num_classes, embedding_dim, generator: see `ProxyLoss`.
 
     The authors' code computes all P*P center similarities and takes embeddings that are unit vectors already.
     """

@@ -21,6 +21,7 @@ from lookalike.models.config import EmbedderConfig
 from lookalike.models.embedder import Embedder
 from lookalike.utils.io import escape_surrogates, to_json, write_text
 from lookalike.utils.tensor_file import save_tensors
+from lookalike.utils.what_is import RUN, found_instead
 
 FORMAT = 2
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
@@ -73,7 +74,9 @@ def load_model(folder: str | Path) -> tuple[Embedder, dict[str, Any]]:
     """
     file = Path(folder) / WEIGHTS
     if not file.is_file():
-        raise FileError(f"no model in '{folder}': a run or model folder holds '{WEIGHTS}'")
+        raise FileError(
+            f"no model in '{folder}'{found_instead(folder)}; expected {RUN}, or a model folder (with {WEIGHTS})"
+        )
     try:
         with safe_open(file, framework="pt") as stored:
             text = (stored.metadata() or {}).get("config")

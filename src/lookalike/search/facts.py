@@ -10,6 +10,7 @@ from typing import Any
 from lookalike.errors import FileError
 from lookalike.search.engines.base import REMEDY, EngineLocation
 from lookalike.utils.io import read_json, write_json
+from lookalike.utils.what_is import found_instead
 
 FORMAT = 2
 INDEX = "index.json"
@@ -53,7 +54,8 @@ def read_facts(folder: Path) -> IndexFacts:
     file = folder / INDEX
     if not file.is_file():
         raise FileError(
-            f"no index in '{folder}': an index folder holds '{INDEX}'; build one with: lookalike index"
+            f"no index in '{folder}'{found_instead(folder)}; expected an index folder (with {INDEX}); build one with: "
+            "lookalike index RUN IMAGES --out INDEX"
         )
     try:
         content: dict[str, Any] = read_json(file)

@@ -19,6 +19,7 @@ from lookalike.search.index import ImageIndex
 from lookalike.search.matches import Match
 from lookalike.utils.io import escape_surrogates
 from lookalike.utils.validation import check_between
+from lookalike.utils.what_is import similar_path
 
 
 @dataclass(frozen=True)
@@ -166,10 +167,9 @@ def _for_batch(
     for number, image in enumerate(images):
         try:
             if not Path(image).exists():
-                address = str(image).startswith(("http:/", "https:/"))
-                raise DataError(
-                    f"{image}: no such file" + ("; download the image and name the file" if address else "")
-                )
+                if str(image).startswith(("http:/", "https:/")):
+                    raise DataError(f"{image}: an address, no file; download the image and name the file")
+                raise DataError(f"{image}: no such file{similar_path(image)}")
             tensors.append(encoder.prepare(open_image(image)))
         except (DataError, OSError) as error:
             errors[number] = str(error)

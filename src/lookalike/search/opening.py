@@ -15,6 +15,10 @@ from lookalike.search.facts import INDEX, IndexFacts, engine_location, read_fact
 from lookalike.search.lock import lock_for_writing
 from lookalike.utils.io import remove_temporaries
 from lookalike.utils.validation import check_at_least, look_up
+from lookalike.utils.what_is import what_is
+
+OURS = ("catalog.sqlite", "catalog.sqlite-shm", "catalog.sqlite-wal", "vectors", "model", "writer.lock")
+"""What an index that was not finished may have left."""
 
 
 @dataclass
@@ -46,6 +50,10 @@ def create_parts(folder: Path, *, fingerprint: str, dim: int, engine: str, uri: 
     entry = chosen_engine(engine, uri)
     if folder.exists() and not folder.is_dir():
         raise FileError(f"'{folder}' is a file; name a folder for the index")
+    if others := [] if (folder / INDEX).exists() else _other_files(folder):
+        kind = what_is(folder)
+        what = f"is {kind}" if kind else f"contains other files ({', '.join(others[:3])})"
+        raise FileError(f"'{folder}' {what}; name a new folder for the index")
     folder.mkdir(parents=True, exist_ok=True)
     lock = lock_for_writing(folder)
     try:
@@ -64,6 +72,14 @@ def create_parts(folder: Path, *, fingerprint: str, dim: int, engine: str, uri: 
     except BaseException:
         lock.release()
         raise
+
+
+def _other_files(folder: Path) -> list[str]:
+    """What a folder holds besides hidden files that an index which was not finished cannot have left in it."""
+    names = sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
+    return [
+        name for name in names if name not in OURS and not name.startswith(".") and not name.endswith(".tmp")
+    ]
 
 
 def open_parts(folder: Path, *, writable: bool = False, repair: bool = False) -> IndexParts:

@@ -8,6 +8,7 @@ from lookalike.evaluation.intervals import Interval
 from lookalike.reporting.page import render
 from lookalike.studies.agreement import find_agreement
 from lookalike.studies.figure import draw
+from lookalike.studies.grids import to_csv, to_latex
 from lookalike.studies.metric_keys import COSTS
 from lookalike.studies.published import SOURCES
 from lookalike.studies.results import table_folder
@@ -179,6 +180,8 @@ def _write(table: Table, folder: Path) -> None:
         "table.json": to_json(as_tree(table), indent=1) + "\n",
         "table.md": to_markdown(table),
         "table.html": to_html(table, figure=figure),
+        "table.csv": to_csv(*ours_cells(table)),
+        "table.tex": to_latex(*ours_cells(table)),
     }
     for name, text in texts.items():
         write_text(folder / name, text)

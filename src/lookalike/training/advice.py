@@ -57,6 +57,11 @@ def _what_training_did(facts: RunFacts) -> list[str]:
         return []
     if facts.best_epoch == 0:
         return ["Training did not beat the untrained start on the validation classes, so the start was kept."]
+    if _lowered(facts):
+        return [
+            f"Training lowered it, although the validation classes were best after epoch {facts.best_epoch} of "
+            f"{facts.epochs}: too few of them, or too little to learn from."
+        ]
     if _falls(facts):
         return [
             f"The validation classes were best after epoch {facts.best_epoch} of {facts.epochs} and got worse after it."
@@ -67,6 +72,10 @@ def _what_training_did(facts: RunFacts) -> list[str]:
 def _what_next(facts: RunFacts) -> str:
     per_class = facts.images / max(1, facts.classes)
     steps = []
+    if _lowered(facts):
+        steps.append(
+            "use the model as it was before training (the same command with --set train.epochs=0 and another --out)"
+        )
     if facts.recall_at_1 >= NEARLY_ALL:
         steps.append(
             "look at the remaining errors in the report, since some may be wrong labels or duplicate classes"
@@ -77,7 +86,7 @@ def _what_next(facts: RunFacts) -> str:
         steps.append("train the network, not only its projection (train.mode=partial, or more --minutes)")
     elif facts.epochs == 0:
         steps.append("train (train.epochs, or --minutes)")
-    elif facts.best_epoch and not _falls(facts):
+    elif facts.best_epoch and not _falls(facts) and not _lowered(facts):
         steps.append("train for longer (--minutes, or train.epochs): the last epoch was the best")
     if facts.classes < FEW_CLASSES:
         steps.append(f"add classes: {facts.classes} teach little about classes never seen")
@@ -86,6 +95,11 @@ def _what_next(facts: RunFacts) -> str:
     if not steps:
         steps.append("add classes and images like the ones that are confused in the report")
     return f"What is likely to help next, most first: {'; '.join(steps[:3])}."
+
+
+def _lowered(facts: RunFacts) -> bool:
+    """Whether the chosen weights are worse on the test classes than those before training, by a whole percent."""
+    return facts.best_epoch > 0 and of_100(facts.recall_at_1) < of_100(facts.start_recall_at_1)
 
 
 def _falls(facts: RunFacts) -> bool:

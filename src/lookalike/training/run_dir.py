@@ -29,6 +29,7 @@ from filelock import FileLock, Timeout
 from lookalike.config.experiment import Experiment, load_experiment
 from lookalike.errors import FileError
 from lookalike.utils.io import os_errors, read_checked, remove_temporaries, to_json, write_checked, write_text
+from lookalike.utils.what_is import RUN, found_instead
 
 MODEL_FILES = ("model.safetensors", "config.json")
 RESULT_FILES = (
@@ -124,8 +125,7 @@ class RunDir:
         """
         if not self.holds_run():
             raise FileError(
-                f"'{self.path}' is not a run directory (no experiment.yaml); train with: lookalike train DATA "
-                f"--out {self.path}"
+                f"'{self.path}' is not a run directory{found_instead(self.path)}; expected {RUN} (with experiment.yaml)"
             )
         return load_experiment(self.path / "experiment.yaml")
 

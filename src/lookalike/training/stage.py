@@ -1,7 +1,7 @@
 """One training stage of a run, 'select' or 'refit': trains, and saves state, log and model after each epoch."""
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,16 @@ from lookalike.training.trainable import TrainablePart
 
 @dataclass(frozen=True)
 class Validation:
-    """Measures the validation classes with the present weights."""
+    """Measures the validation classes with the present weights.
+
+    Attributes:
+        collapsed: whether the embeddings had collapsed, per measurement; said when it begins, not every epoch.
+    """
 
     context: RunContext
     trainable: TrainablePart
     inputs: Inputs
+    collapsed: list[bool] = field(default_factory=list)
 
     def metrics(self) -> dict[str, float]:
         """What is logged per epoch."""
@@ -48,8 +53,9 @@ class Validation:
             table, embeddings = self.inputs.table, self._embed()
             result = score_in_run(self.context, table, embeddings)
             health = embedding_health(embeddings, table.labels)
-        if health.collapsed:
+        if health.collapsed and not any(self.collapsed[-1:]):
             self.context.progress.warn(health.warning)
+        self.collapsed.append(health.collapsed)
         values = {key: value for key, value in result.to_dict().items() if isinstance(value, float)}
         values["effective_rank"] = health.effective_rank
         values["similarity_between_classes"] = health.between

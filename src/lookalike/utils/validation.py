@@ -16,9 +16,9 @@ from lookalike.errors import ArgumentError, MissingExtraError, UnknownNameError
 T = TypeVar("T")
 
 
-def near_miss(name: str, known: Iterable[str]) -> str:
+def near_miss(name: str, known: Iterable[str], *, alike: float = 0.51) -> str:
     """The hint "; did you mean 'x'?" with the known name closest to `name`, or an empty string."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.51)
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=alike)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 

@@ -16,6 +16,7 @@ from lookalike.data.readers.merge import merge_parts, path_below
 from lookalike.data.readers.split_files import SPLIT_FILE, with_split_file
 from lookalike.data.readers.tables import read_table
 from lookalike.errors import DataError
+from lookalike.utils.what_is import what_is
 
 FEW = 12
 """Folders at the top in which tables are looked for."""
@@ -40,6 +41,11 @@ class ReadOptions:
 
 def read_plain(folder: Path, options: ReadOptions) -> LabeledImages:
     """A table in the folder, tables in its part folders, or class folders."""
+    kind = what_is(folder)
+    if kind and not images_below(folder):
+        raise DataError(
+            f"{folder}: holds no images; it is {kind}; expected the folder, table or archive of a data set"
+        )
     inner = inside_single_folder(folder)
     for place in dict.fromkeys((folder, inner)):
         tables = _tables(place)
