@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import platform
 import stat
 import zlib
 
@@ -57,6 +58,15 @@ def test_temporaries_of_killed_writers_are_removed_and_nothing_else(tmp_path):
         (tmp_path / name).write_text("x")
     remove_temporaries(tmp_path)
     assert sorted(file.name for file in tmp_path.rglob("*") if file.is_file()) == [".hidden", "mine.tmp"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows cannot be asked whether a process runs")
+def test_what_another_process_is_writing_stays(tmp_path):
+    """As the report of a run that has just ended, when the next command continues that run."""
+    writing = tmp_path / f".report.html.{platform.node()}-{os.getppid()}.tmp"
+    writing.touch()
+    remove_temporaries(tmp_path)
+    assert writing.exists()
 
 
 def test_a_write_that_fails_leaves_no_temporary(tmp_path):

@@ -76,9 +76,15 @@ def reserve(stream: IO[bytes], size: int) -> None:
 
 
 def remove_temporaries(folder: Path) -> None:
-    """Removes what killed writers left in `folder` and below; nobody may be writing there."""
+    """Removes what killed writers left in `folder` and below, but nothing of another process that runs here.
+
+    Such a process may have given back the folder's lock and write a report there.
+    """
     for file in folder.rglob(TEMPORARY.format(name="*", writer="*")):
-        file.unlink(missing_ok=True)
+        before, _, pid = file.name.removesuffix(".tmp").rpartition("-")
+        other = before.endswith(f".{platform.node()}") and pid.isdigit() and int(pid) != os.getpid()
+        if os.name == "nt" or not (other and _is_running(int(pid))):
+            file.unlink(missing_ok=True)
 
 
 def _remove_abandoned(path: Path) -> None:
