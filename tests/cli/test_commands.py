@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lookalike.cli import _expand_home
 from lookalike.cli import run as run_command
 from lookalike.cli.common import print_result
 from lookalike.cli.train import default_run
@@ -288,3 +289,15 @@ def test_a_run_without_a_test_can_be_shown(trained, capsys):
     print_result({key: value for key, value in result.items() if key not in ("test", "test_start")})
     header = capsys.readouterr().out.splitlines()[0]
     assert header.split("  ")[-1].strip() == "validation"
+
+
+@pytest.mark.parametrize("before", ["", "-o", "--out=", "model.weights=", "--set=model.weights="])
+@pytest.mark.parametrize(("path", "expanded"), [("~", "/home/me"), ("~/runs/ü", "/home/me/runs/ü")])
+def test_a_tilde_is_the_home_folder_wherever_a_path_may_stand(before, path, expanded, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert _expand_home(before + path) == before + expanded
+
+
+@pytest.mark.parametrize("word", ["a~/x", "label=~x", "=~/x", "x:~/y", "~x"])
+def test_any_other_tilde_stays(word):
+    assert _expand_home(word) == word

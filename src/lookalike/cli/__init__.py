@@ -158,9 +158,9 @@ def _empty_argument(words: list[str]) -> str | None:
 
 
 def _expand_home(word: str) -> str:
-    """`~/x`, `--out=~/x` and `model.weights=~/x` with the home directory, which shells put in only for the first."""
-    name, path = re.fullmatch(r"([\w.-]+=)?(.*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
-    return (name or "") + os.path.expanduser(path) if path == "~" or path.startswith("~/") else word
+    """`~/x`, `-o~/x`, `--out=~/x` and `--set=model.weights=~/x` with the home directory; shells know only the first."""
+    found = re.fullmatch(r"(-\w|(?:[\w.-]+=)*)(~(?:/.*)?)", word, re.DOTALL)
+    return found[1] + os.path.expanduser(found[2]) if found else word
 
 
 def _failed(message: str) -> int:
