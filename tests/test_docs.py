@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import typer
@@ -11,6 +12,7 @@ from pytorch_metric_learning import losses as pml_losses
 
 import lookalike.losses
 from lookalike.cli import app
+from lookalike.search.image_search import search_images
 from toys import photo_folders
 
 ROOT = Path(__file__).parent.parent
@@ -59,6 +61,22 @@ def test_the_python_of_a_page_runs(page):
     assert blocks
     for code in blocks:
         exec(compile(code, page, "exec"), {})
+
+
+def test_vectors_of_another_program_are_indexed_as_the_page_says(tmp_path, monkeypatch):
+    page = (ROOT / "docs" / "how_to" / "search_and_serve.md").read_text(encoding="utf-8")
+    section = page.partition("### Vectors of another program")[2]
+    code = next(code for language, code in BLOCK.findall(section) if language == "python")
+    monkeypatch.chdir(tmp_path)
+    np.save("vectors.npy", np.random.default_rng(0).normal(size=(20_500, 8)).astype(np.float32))
+    paths = [f"{number // 20}/{number}.jpg" for number in range(20_500)]
+    (tmp_path / "paths.txt").write_text("\n".join(paths), encoding="utf-8")
+    scope = {}
+    exec(compile(code, "search_and_serve.md", "exec"), scope)
+    assert scope["hits"][0].path == "0/0.jpg"
+    assert len(scope["hits"]) == 3
+    with pytest.raises(lookalike.errors.FileError, match="holds vectors and no model"):
+        search_images("vectors.index", ["new.jpg"])
 
 
 def losses_of_the_migration_page():

@@ -173,3 +173,18 @@ def test_index_check_refuses_options_that_would_change_nothing(lookalike, desk):
     done = lookalike("index", "check", "w.index", "--engine", "faiss")
     assert done.code == 2
     assert "--engine is for adding images" in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (RUN, "it is a run directory"),
+        (IMAGES, "expected a YAML file"),
+        (f"{RUN}/experiment.yml", f"did you mean '{RUN}/experiment.yaml'?"),
+    ],
+)
+def test_a_wrong_path_of_an_experiment(lookalike, desk, index, wrong, said):
+    done = lookalike("train", "photos", "--out", "x.run", "--config", wrong)
+    assert done.code == 1
+    assert said in done.err
+    assert "Errno" not in done.err

@@ -235,9 +235,13 @@ def test_a_wrong_name_is_refused_before_anything_is_read(name, said, capsys):
     assert capsys.readouterr().err.startswith(f"error: {said}")
 
 
-def test_without_a_token_nothing_is_tried(monkeypatch, capsys):
+def test_without_a_token_nothing_is_tried(run, monkeypatch, capsys):
     monkeypatch.setattr("lookalike.export.hub.get_token", lambda: None)
     assert main(["push", "no run", "somebody/toys"]) == 1
+    assert (
+        "no model in 'no run'" in capsys.readouterr().err
+    )  # what is wrong here is said before the hub is asked
+    assert main(["push", str(run), "somebody/toys"]) == 1
     assert capsys.readouterr().err.startswith("error: nobody is logged in to the hub; log in")
 
 

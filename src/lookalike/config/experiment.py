@@ -29,6 +29,7 @@ from lookalike.data.dataset import LabeledImages
 from lookalike.data.splits import Split, three_way_split
 from lookalike.errors import ArgumentError, FileError, UnknownNameError
 from lookalike.utils.io import write_text
+from lookalike.utils.what_is import found_instead
 
 VERSION = 2
 """Raised whenever a setting is renamed or removed."""
@@ -167,6 +168,11 @@ def load_experiment(file: Path) -> Experiment:
         FileError: the file cannot be read.
         ArgumentError, UnknownNameError: a setting that does not exist, or a value that it cannot take.
     """
+    if not file.is_file():
+        raise FileError(
+            f"cannot read the experiment '{file}'{found_instead(file)}; expected a YAML file, such as a run's "
+            "experiment.yaml"
+        )
     try:
         tree = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:

@@ -52,8 +52,10 @@ class ImageEncoder:
         try:
             embedder, _ = load_model(Path(folder) / MODEL)
         except FileError as error:
+            absent = f"index '{folder}' holds vectors and no model, so images cannot be embedded for it"
+            what = str(error) if (Path(folder) / MODEL).exists() else absent
             raise FileError(
-                f"{error}; to put the copy of the model back into the index: lookalike index RUN IMAGES --out {folder}"
+                f"{what}; to put the copy of the model back into the index: lookalike index RUN IMAGES --out {folder}"
             ) from error
         return cls.of(embedder, device)
 

@@ -56,7 +56,7 @@ class ImageIndex:
             uri: of the engine's server or file, for engines that need one.
 
         Raises:
-            FileError: an index is there already, or another process is making one.
+            FileError: an index or other files are there already, or another process is making one.
             ArgumentError: an engine that needs a URI and has none, or the other way around.
         """
         folder = Path(folder)

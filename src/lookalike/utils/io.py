@@ -202,7 +202,8 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise FileError(f"cannot read '{path}': {error}") from error
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise FileError(f"cannot read '{path}': {reason}") from error
 
 
 def read_checked(path: Path) -> dict[str, Any]:
