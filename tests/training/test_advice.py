@@ -38,7 +38,7 @@ def test_a_run_whose_last_epoch_was_best():
     ("change", "said", "not_said"),
     [
         ({"best_epoch": 2}, "best after epoch 2 of 3 and got worse", "train for longer"),
-        ({"best_epoch": 0}, "did not beat the untrained start", "train for longer"),
+        ({"best_epoch": 0}, "did not clearly beat the untrained start", "train for longer"),
         (
             {"recall_at_1": 0.55},
             "before training (the same command with --set train.epochs=0",

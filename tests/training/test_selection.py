@@ -1,11 +1,18 @@
 """Which candidate a run keeps."""
 
 import pytest
+import torch
 
+from lookalike.config.experiment import Experiment
 from lookalike.evaluation import Interval
 from lookalike.training.choose_views import views_line
+from lookalike.training.fit import fit
+from lookalike.training.run_dir import RunDir
 from lookalike.training.selection import choose
+from lookalike.training.start_from import PROXIES
 from lookalike.training.summary import choice_line
+from lookalike.training.tensor_tree import load_tree
+from toys import TOY_SETTINGS
 
 
 def gain(low: float, high: float) -> Interval:
@@ -21,14 +28,30 @@ def gain(low: float, high: float) -> Interval:
         ({"start": 0.2, "trained": 0.4, "finished": 0.5}, gain(0.05, 0.15), "finished"),
         ({"start": 0.2, "trained": 0.4, "finished": 0.39}, gain(-0.03, 0.01), "finished"),
         ({"start": 0.2, "trained": 0.4, "finished": 0.3}, gain(-0.15, -0.05), "trained"),
-        ({"start": 0.2, "trained": 0.21, "finished": 0.19}, gain(-0.05, 0.01), "trained"),
+        ({"start": 0.2, "trained": 0.3, "finished": 0.19}, gain(-0.15, 0.01), "trained"),
         ({"start": 0.2, "finished": 0.3}, gain(0.05, 0.15), "finished"),
         ({"start": 0.2, "finished": 0.2}, gain(0.0, 0.0), "start"),
+        ({"start": 0.2, "trained": 0.21}, None, "start"),  # within a standard error, here 0.05
+        ({"start": 0.2, "trained": 0.3, "finished": 0.22}, gain(-0.1, 0.01), "trained"),
+        ({"start": 0.2, "trained": 0.23, "finished": 0.24}, gain(0.0, 0.02), "start"),
     ],
 )
-def test_the_finish_stands_unless_clearly_worse_and_nothing_replaces_a_better_start(values, interval, kept):
+def test_the_finish_stands_unless_clearly_worse_and_the_start_unless_something_is_clearly_better(
+    values, interval, kept
+):
     candidates = {name: {"map_at_r": value} for name, value in values.items()}
-    assert choose(candidates, "map_at_r", interval) == kept
+    over_start = {
+        name: gain(value - 0.2 - 0.05, value - 0.2 + 0.05)
+        for name, value in values.items()
+        if name != "start"
+    }
+    assert choose(candidates, "map_at_r", interval, over_start) == kept
+
+
+def test_where_one_class_gives_no_interval_the_start_is_kept():
+    candidates = {"start": {"map_at_r": 0.2}, "trained": {"map_at_r": 0.9}}
+    one_class = {"trained": Interval(0.7, float("nan"), float("nan"), 1)}
+    assert choose(candidates, "map_at_r", None, one_class) == "start"
 
 
 def test_the_choice_is_reported_with_its_interval():
@@ -48,3 +71,17 @@ def test_a_gain_of_one_class_has_no_interval_and_is_not_nan():
     assert views_line("map_at_r", 1, one_class).endswith(
         "by +2.0 before training: embeddings are of the image alone"
     )
+
+
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("mode", ["frozen", "partial", "finetune"])
+def test_a_start_that_is_kept_after_training_is_the_start(mode, squares, tmp_path, monkeypatch):
+    monkeypatch.setattr("lookalike.training.selection.choose", lambda *_: "start")
+    experiment = Experiment().override([*TOY_SETTINGS, f"train.mode={mode}", "train.head_lr=1"])
+    trained = fit(squares, tmp_path / "trained", experiment)
+    untrained = fit(squares, tmp_path / "untrained", experiment.override(["train.epochs=0"]))
+    assert trained.result["selected"]["epoch"] == 0
+    for key in ("model_fingerprint", "test", "test_start"):
+        assert trained.result[key] == untrained.result[key]
+    proxies = [load_tree(RunDir(run).state_path(PROXIES))["proxies"] for run in tmp_path.glob("*trained")]
+    torch.testing.assert_close(*proxies)

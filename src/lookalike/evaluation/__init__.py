@@ -13,6 +13,7 @@ from lookalike.evaluation.health import embedding_health as embedding_health
 from lookalike.evaluation.intervals import Difference as Difference
 from lookalike.evaluation.intervals import Interval as Interval
 from lookalike.evaluation.intervals import bootstrap_over_classes as bootstrap_over_classes
+from lookalike.evaluation.intervals import gain_over_classes as gain_over_classes
 from lookalike.evaluation.intervals import paired_difference as paired_difference
 from lookalike.evaluation.intervals import student_interval as student_interval
 from lookalike.evaluation.metrics import DEFAULT_KS as DEFAULT_KS

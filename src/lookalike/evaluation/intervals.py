@@ -67,8 +67,8 @@ def bootstrap_over_classes(
     return Interval(mean, float(low), float(high), classes, confidence)
 
 
-def student_interval(values: list[float] | Floats) -> Interval:
-    """Mean of runs that differ in their seed, and Student's 95 % interval: mean +- t(n - 1) s / sqrt(n)."""
+def student_interval(values: list[float] | Floats, *, confidence: float = 0.95) -> Interval:
+    """Mean of runs that differ in their seed, or of classes, and Student's interval: mean +- t(n - 1) s / sqrt(n)."""
     from scipy.stats import t
 
     numbers = np.asarray(values, dtype=np.float64)
@@ -76,9 +76,10 @@ def student_interval(values: list[float] | Floats) -> Interval:
         raise ArgumentError("values must be a list of at least one finite number, one per seed")
     mean = float(numbers.mean())
     if len(numbers) == 1:
-        return Interval(mean, float("nan"), float("nan"), 1)
-    half = float(t.ppf(0.975, len(numbers) - 1) * numbers.std(ddof=1) / len(numbers) ** 0.5)
-    return Interval(mean, mean - half, mean + half, len(numbers))
+        return Interval(mean, float("nan"), float("nan"), 1, confidence)
+    quantile = t.ppf((1 + confidence) / 2, len(numbers) - 1)
+    half = float(quantile * numbers.std(ddof=1) / len(numbers) ** 0.5)
+    return Interval(mean, mean - half, mean + half, len(numbers), confidence)
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,17 @@ def paired_difference(
         int((gain[known] == 0).sum()),
         float(test.pvalue),
     )
+
+
+def gain_over_classes(first: Floats, second: Floats, labels: Integers, *, confidence: float) -> Interval:
+    """The mean over classes of what the second model gains, with Student's interval, which holds for few classes too.
+
+    Args:
+        first, second: (Q,) one value per query; NaN in either leaves the query out.
+        labels: (Q,) class of each query.
+    """
+    total, size = _sums_by_class(second - first, labels)
+    return student_interval(total / size, confidence=confidence)
 
 
 def _sums_by_class(values: Floats, labels: Integers) -> tuple[Floats, Floats]:

@@ -56,7 +56,9 @@ def _what_training_did(facts: RunFacts) -> list[str]:
     if facts.epochs == 0:
         return []
     if facts.best_epoch == 0:
-        return ["Training did not beat the untrained start on the validation classes, so the start was kept."]
+        return [
+            "Training did not clearly beat the untrained start on the validation classes, so the start was kept."
+        ]
     if _lowered(facts):
         return [
             f"Training lowered it, although the validation classes were best after epoch {facts.best_epoch} of "

@@ -5,12 +5,13 @@ classes often cannot tell the two apart; `choose` says what happens then.
 """
 
 import copy
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from lookalike.errors import ArgumentError
-from lookalike.evaluation import Interval, paired_difference
+from lookalike.evaluation import Interval, RetrievalResult, gain_over_classes, paired_difference
 from lookalike.losses import HierarchicalProxyLoss
 from lookalike.models.embedder import Embedder
 from lookalike.optim.schedules import drop_epochs, replay_schedule
@@ -26,18 +27,31 @@ from lookalike.training.summary import SelectionResult, choice_line
 from lookalike.training.trainable import TrainablePart
 
 
-def choose(candidates: dict[str, dict[str, float]], metric: str, finish_gain: Interval | None) -> str:
-    """The finish, or what was trained where the finish is clearly worse; the start where that is no better.
+def choose(
+    candidates: dict[str, dict[str, float]],
+    metric: str,
+    finish_gain: Interval | None,
+    start_gains: dict[str, Interval],
+) -> str:
+    """The finish, or what was trained where the finish is clearly worse; the start where that is not clearly better.
 
     A dozen validation classes often cannot tell the finish from the trained projection, and taking the larger of
     two values would be a coin toss. So the finish is kept unless its gain is below 0 by more than one standard
-    error, which is what `finish_gain` spans.
+    error, which is what `finish_gain` spans. What replaces the start must gain by more than one standard error, so that
+    two validation classes do not choose what was trained on a few hundred images.
+
+    Args:
+        candidates: the metrics of the start, and of what was trained and finished.
+        finish_gain: of the finish over what was trained.
+        start_gains: of the other candidates over the start.
     """
     order = ["trained"] if finish_gain is None or finish_gain.high < 0 else ["finished", "trained"]
     better = (
         name
         for name in order
-        if name in candidates and candidates[name][metric] > candidates["start"][metric]
+        if name in candidates
+        and candidates[name][metric] > candidates["start"][metric]
+        and start_gains[name].low > 0
     )
     return next(better, "start")
 
@@ -62,28 +76,53 @@ def select(
         context.run_dir.write_json("tree.json", loss.tree(split.train.class_names))
 
     candidates, gain, means = {"start": state.history[0]["validation"]}, None, None
+    measured = {}
     if state.best_epoch > 0:
         candidates["trained"] = state.history[state.best_epoch]["validation"]
+        measured["trained"], _ = validation.measure()
     if context.experiment.model.finish == "whitened":
         projection = copy.deepcopy(embedder.projection)
-        plain, _ = validation.measure()
+        plain = measured["trained"] if measured else validation.measure()[0]
         means = finish(context, trainable, inputs)
         if means is not None:
-            finished, candidates["finished"] = validation.measure()
-            columns = plain.per_query[settings.metric], finished.per_query[settings.metric]
+            measured["finished"], candidates["finished"] = validation.measure()
+            columns = (
+                plain.per_query[settings.metric],
+                measured["finished"].per_query[settings.metric],
+            )
             gain = paired_difference(
                 settings.metric, *columns, plain.labels, confidence=ONE_STANDARD_ERROR
             ).difference
-    what = choose(candidates, settings.metric, gain)
-    if what != "finished" and "finished" in candidates:
-        embedder.projection = projection
-    elif means is not None:
-        save_proxies(context, split.train.class_names, means, per_class=1)
-    context.progress.say(
-        choice_line(what, state.best_epoch, candidates, settings.metric, gain, epochs=state.epoch)
+    what = choose(
+        candidates, settings.metric, gain, _gains_over(start, validation, measured, settings.metric)
     )
+    epoch = 0 if what == "start" else state.best_epoch
+    if what == "start" and state.best_epoch > 0:
+        embedder.load_state_dict(start.state_dict())
+        means = _class_means(context, embedder, pooled, inputs)
+    elif what != "finished" and "finished" in candidates:
+        embedder.projection, means = projection, None
+    if means is not None:
+        save_proxies(context, split.train.class_names, means, per_class=1)
+    context.progress.say(choice_line(what, epoch, candidates, settings.metric, gain, epochs=state.epoch))
     recorded = drop_epochs(settings.schedule, epochs=state.epoch, metrics=state.values(settings.metric))
-    return start, SelectionResult(what, state.best_epoch, state.epoch, candidates, gain, tuple(recorded))
+    return start, SelectionResult(what, epoch, state.epoch, candidates, gain, tuple(recorded))
+
+
+def _gains_over(
+    start: Embedder, validation: Validation, measured: dict[str, RetrievalResult], metric: str
+) -> dict[str, Interval]:
+    """What each measured candidate gains over the start, class by class, within one standard error."""
+    if not measured:
+        return {}
+    of_start = replace(validation, trainable=replace(validation.trainable, embedder=start), collapsed=[True])
+    before, _ = of_start.measure()  # a collapse was said in epoch 0
+    return {
+        name: gain_over_classes(
+            before.per_query[metric], result.per_query[metric], before.labels, confidence=ONE_STANDARD_ERROR
+        )
+        for name, result in measured.items()
+    }
 
 
 def refit(
@@ -122,6 +161,10 @@ def finish(context: RunContext, trainable: TrainablePart, inputs: Inputs) -> Ten
         except ArgumentError as error:
             context.progress.warn(f"model.finish=whitened is not possible here: {error}")
             return None
-        with torch.inference_mode():
-            embeddings = trainable.embedder.project(pooled.to(context.fabric.device)).cpu()
-            return class_means(embeddings, inputs.labels, inputs.table.num_classes)
+        return _class_means(context, trainable.embedder, pooled, inputs)
+
+
+def _class_means(context: RunContext, embedder: Embedder, pooled: Tensor, inputs: Inputs) -> Tensor:
+    with torch.inference_mode():
+        embeddings = embedder.project(pooled.to(context.fabric.device)).cpu()
+        return class_means(embeddings, inputs.labels, inputs.table.num_classes)

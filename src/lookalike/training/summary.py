@@ -164,7 +164,7 @@ def choice_line(
     if finish_gain is not None:
         scores += f" (the finish changes it by {describe_gain(finish_gain)})"
     words = {
-        "start": "nothing was better than the untrained start, which is kept"
+        "start": "nothing was clearly better than the untrained start, which is kept"
         if epochs
         else "nothing was trained; the start is kept",
         "trained": f"epoch {epoch} is kept",
