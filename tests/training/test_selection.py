@@ -31,7 +31,7 @@ def gain(low: float, high: float) -> Interval:
         ({"start": 0.2, "trained": 0.3, "finished": 0.19}, gain(-0.15, 0.01), "trained"),
         ({"start": 0.2, "finished": 0.3}, gain(0.05, 0.15), "finished"),
         ({"start": 0.2, "finished": 0.2}, gain(0.0, 0.0), "start"),
-        ({"start": 0.2, "trained": 0.21}, None, "start"),  # within a standard error, here 0.05
+        ({"start": 0.2, "trained": 0.21}, None, "start"),  # within the interval, here 0.05
         ({"start": 0.2, "trained": 0.3, "finished": 0.22}, gain(-0.1, 0.01), "trained"),
         ({"start": 0.2, "trained": 0.23, "finished": 0.24}, gain(0.0, 0.02), "start"),
     ],

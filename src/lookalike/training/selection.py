@@ -37,8 +37,8 @@ def choose(
 
     A dozen validation classes often cannot tell the finish from the trained projection, and taking the larger of
     two values would be a coin toss. So the finish is kept unless its gain is below 0 by more than one standard
-    error, which is what `finish_gain` spans. What replaces the start must gain by more than one standard error, so that
-    two validation classes do not choose what was trained on a few hundred images.
+    error, which is what `finish_gain` spans. What replaces the start must gain by all of a 95 % interval, so that two
+    validation classes do not choose what was trained on a few hundred images.
 
     Args:
         candidates: the metrics of the start, and of what was trained and finished.
@@ -112,14 +112,14 @@ def select(
 def _gains_over(
     start: Embedder, validation: Validation, measured: dict[str, RetrievalResult], metric: str
 ) -> dict[str, Interval]:
-    """What each measured candidate gains over the start, class by class, within one standard error."""
+    """What each measured candidate gains over the start, class by class, within 95 %."""
     if not measured:
         return {}
     of_start = replace(validation, trainable=replace(validation.trainable, embedder=start), collapsed=[True])
     before, _ = of_start.measure()  # a collapse was said in epoch 0
     return {
         name: gain_over_classes(
-            before.per_query[metric], result.per_query[metric], before.labels, confidence=ONE_STANDARD_ERROR
+            before.per_query[metric], result.per_query[metric], before.labels, confidence=0.95
         )
         for name, result in measured.items()
     }
