@@ -34,7 +34,7 @@ SAID = {
     INDEX: "it is an index, as `lookalike index` leaves it",
     RUN: "it is a run directory, as `lookalike train` leaves it",
     ABSENT: "did you mean 'runs/photos'?",
-    "runs": "it holds 'runs/other' and 1 more, which is a run directory",
+    "runs": "it holds 'runs/",
     IMAGES: "expected ",
 }
 

@@ -197,7 +197,12 @@ def test_pooling_without_training_is_pooling_alone():
     for name, pooling in (("untrained-avg", "average"), ("untrained-max", "maximum")):
         found = row("proxynca_pp/table11", name)
         model = ModelSettings(
-            backbone="resnet50.tv_in1k", weights="hub", pooling=pooling, finish="none", views=1
+            backbone="resnet50.tv_in1k",
+            weights="hub",
+            pooling=pooling,
+            finish="none",
+            views=1,
+            precision="float32",
         )
         assert found.model == model.model_copy(update={"start": "none", "embedding_dim": 2048})
         assert found.train.epochs == 0

@@ -48,6 +48,11 @@ def test_the_finish_stands_unless_clearly_worse_and_the_start_unless_something_i
     assert choose(candidates, "map_at_r", interval, over_start) == kept
 
 
+def test_anything_better_replaces_a_random_projection():
+    candidates = {"start": {"map_at_r": 0.2}, "trained": {"map_at_r": 0.21}}
+    assert choose(candidates, "map_at_r", None, None) == "trained"
+
+
 def test_where_one_class_gives_no_interval_the_start_is_kept():
     candidates = {"start": {"map_at_r": 0.2}, "trained": {"map_at_r": 0.9}}
     one_class = {"trained": Interval(0.7, float("nan"), float("nan"), 1)}

@@ -37,7 +37,7 @@ def test_a_run_with_a_model_is_a_run(tmp_path):
 def test_a_folder_of_runs_names_the_first(tmp_path):
     make(tmp_path / "runs" / "b", RUN)
     make(tmp_path / "runs" / "a", RUN)
-    assert found_instead(tmp_path / "runs") == f"; it holds '{tmp_path}/runs/a' and 1 more, which is {RUN}"
+    assert found_instead(tmp_path / "runs") == f"; it holds '{tmp_path}/runs/a', {RUN}, and 1 more like it"
 
 
 def test_other_folders_and_files(tmp_path):

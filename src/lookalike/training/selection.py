@@ -26,12 +26,15 @@ from lookalike.training.start_from import class_means, save_proxies
 from lookalike.training.summary import SelectionResult, choice_line
 from lookalike.training.trainable import TrainablePart
 
+CLOSED_FORMS = ("whitened", "pca")
+"""Starts that are good before any training."""
+
 
 def choose(
     candidates: dict[str, dict[str, float]],
     metric: str,
     finish_gain: Interval | None,
-    start_gains: dict[str, Interval],
+    start_gains: dict[str, Interval] | None,
 ) -> str:
     """The finish, or what was trained where the finish is clearly worse; the start where that is not clearly better.
 
@@ -43,7 +46,8 @@ def choose(
     Args:
         candidates: the metrics of the start, and of what was trained and finished.
         finish_gain: of the finish over what was trained.
-        start_gains: of the other candidates over the start.
+        start_gains: of the other candidates over the start; None where the start is a random projection, as in papers,
+            which anything better replaces.
     """
     order = ["trained"] if finish_gain is None or finish_gain.high < 0 else ["finished", "trained"]
     better = (
@@ -51,7 +55,7 @@ def choose(
         for name in order
         if name in candidates
         and candidates[name][metric] > candidates["start"][metric]
-        and start_gains[name].low > 0
+        and (start_gains is None or start_gains[name].low > 0)
     )
     return next(better, "start")
 
@@ -93,9 +97,10 @@ def select(
             gain = paired_difference(
                 settings.metric, *columns, plain.labels, confidence=ONE_STANDARD_ERROR
             ).difference
-    what = choose(
-        candidates, settings.metric, gain, _gains_over(start, validation, measured, settings.metric)
-    )
+    over_start = None
+    if context.experiment.model.start in CLOSED_FORMS:
+        over_start = _gains_over(start, validation, measured, settings.metric)
+    what = choose(candidates, settings.metric, gain, over_start)
     epoch = 0 if what == "start" else state.best_epoch
     if what == "start" and state.best_epoch > 0:
         embedder.load_state_dict(start.state_dict())

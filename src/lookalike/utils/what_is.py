@@ -41,8 +41,8 @@ def found_instead(path: str | Path) -> str:
         return f"; it is a file of '{path.parent}', {kind}; name that folder" if kind else "; it is a file"
     inside = [name for name in _names(path) if what_is(path / name)]
     if inside:
-        more = f" and {len(inside) - 1} more" if len(inside) > 1 else ""
-        return f"; it holds '{path / inside[0]}'{more}, which is {what_is(path / inside[0])}"
+        more = f", and {len(inside) - 1} more like it" if len(inside) > 1 else ""
+        return f"; it holds '{path / inside[0]}', {what_is(path / inside[0])}{more}"
     return "" if _names(path) else "; the folder is empty"
 
 
