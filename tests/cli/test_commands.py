@@ -236,16 +236,27 @@ def test_a_closed_output_is_no_failure(closed, monkeypatch):
     assert run_command(["show", "nowhere"]) == 1
 
 
-def test_stopping_with_ctrl_c_is_reported_in_one_line(lookalike, monkeypatch):
+@pytest.mark.parametrize(
+    ("function", "words", "said"),
+    [
+        (
+            "training.fit.fit",
+            ("train", "photos", "--out", "runs/stopped", "--quiet"),
+            "stopped; --resume continues the run",
+        ),
+        ("evaluation.load_result", ("compare", "runs/photos"), "stopped"),
+    ],
+)
+def test_stopping_with_ctrl_c_is_one_line_that_says_how_to_go_on(
+    function, words, said, lookalike, monkeypatch
+):
     def stop(*arguments, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lookalike.training.fit.fit", stop)
-    done = lookalike("train", "photos", "--out", "runs/stopped", "--quiet")
+    monkeypatch.setattr(f"lookalike.{function}", stop)
+    done = lookalike(*words)
     assert done.code == 1
-    assert (
-        done.err.strip() == "stopped; a study continues with the same command, a training run with --resume"
-    )
+    assert done.err.strip() == said
 
 
 def test_warnings_of_classes_that_the_model_has_seen_stay_with_quiet(lookalike, trained, tmp_path):

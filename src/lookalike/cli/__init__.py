@@ -96,6 +96,12 @@ _MEMORY_ADVICE = {
     "study": "give it more memory; the same command continues",
 }
 """What to change where memory does not suffice, by command."""
+_CONTINUES = {
+    "train": "; --resume continues the run",
+    "study": "; the same command continues",
+    "index": "; the same command continues",
+}
+"""How a command goes on that was interrupted; others begin again, or have nothing to continue."""
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -137,9 +143,7 @@ def _run(arguments: list[str] | None) -> int:
         known = _known_failure(error, words)
         return _usage(error) if known is None else _failed(known)
     if code == _INTERRUPTED:
-        print(
-            "stopped; a study continues with the same command, a training run with --resume", file=sys.stderr
-        )
+        print(f"stopped{_CONTINUES.get(words[0] if words else '', '')}", file=sys.stderr)
         return 1
     return code
 
