@@ -45,7 +45,7 @@ class StopAt:
 
 
 def rank_trials(commands: Commands, job: Job, *, rounds: int = 1) -> list[Tally]:
-    """In each round each process dies and hangs; the other says so and ends, and the run goes on to the same end."""
+    """In each round each process dies and hangs; the other says so and ends, and the run continues to the same end."""
     measure(commands, job)
     whole, tallies = job.found(commands.folder), []
     for name, kind in (("a dead process", signal.SIGKILL), ("a hung process", signal.SIGSTOP)):

@@ -30,9 +30,10 @@ def native(monkeypatch):
 
 
 def chosen(experiment, accelerator="cpu"):
-    found = choose_precision(
+    assignments = choose_precision(
         experiment, mode="partial", size=192, accelerator=accelerator, progress=Progress()
     )
+    found = experiment.override(assignments)
     return found.model.precision, found.train.precision
 
 

@@ -65,7 +65,7 @@ def test_costs_are_measured_for_every_mode(mode, squares):
 def test_each_size_is_measured_with_the_same_number_of_pixels(squares, monkeypatch):
     pixels = {}
 
-    def recorded(_embedder, _mode, _stages, size, count, *_):
+    def recorded(_part, size, count, *_):
         pixels[size] = count * size * size
         return Seconds(1.0, 1.0, 1.0)
 

@@ -101,7 +101,7 @@ _CONTINUES = {
     "study": "; the same command continues",
     "index": "; the same command continues",
 }
-"""How a command goes on that was interrupted; others begin again, or have nothing to continue."""
+"""How an interrupted command is continued; others start from scratch, or have nothing to continue."""
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -68,7 +68,7 @@ class MetricLoss(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The loss of a batch, a scalar; its class says the formula.
+        """The loss, a scalar; the class gives the formula.
 
         Args:
             embeddings: (B, D), floating point, D as `embedding_dim`; they need not be unit vectors.

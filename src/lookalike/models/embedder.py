@@ -30,7 +30,7 @@ from lookalike.models.stages import (
     find_layout,
     stage_costs,
 )
-from lookalike.models.trace import features
+from lookalike.models.trace import features, parameter_type
 from lookalike.models.views import VIEWS, image_views, mean_of_views
 from lookalike.preprocessing import Normalize, Preprocessing
 from lookalike.utils.validation import check_at_least, check_choice
@@ -230,11 +230,6 @@ class Embedder(nn.Module):
                 f"frozen_stages is {frozen_stages}, but backbone '{self.config.backbone}' has {len(stages)} stages"
             )
         return stages
-
-
-def parameter_type(network: nn.Module) -> torch.dtype:
-    """The number type of a network's parameters; float32 where it has none."""
-    return next((parameter.dtype for parameter in network.parameters()), torch.float32)
 
 
 def build_embedder(

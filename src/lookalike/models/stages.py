@@ -19,7 +19,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from lookalike.models.stage_modules import CalledWith, Stem
-from lookalike.models.trace import Call, Trace, features, on_meta, trace
+from lookalike.models.trace import Call, Trace, features, on_meta, parameter_type, trace
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class StageCost:
 def find_layout(backbone: nn.Module, size: int) -> StageLayout | None:
     """The stages of a backbone for `size` x `size` images, or None where the trace shows no chain."""
     network = on_meta(backbone)
-    images = torch.empty(1, 3, size, size, device="meta")
+    images = torch.empty(1, 3, size, size, device="meta", dtype=parameter_type(network))
     found = trace(network, features, images)
     links, complete = found.chain()
     if not links:
@@ -141,7 +141,7 @@ def stage_costs(backbone: nn.Module, layout: StageLayout, size: int) -> list[Sta
     """Parameters, multiply-accumulates and output shape of every stage for a `size` x `size` image."""
     network = on_meta(backbone)
     extras = find_extras(network, layout, size) if layout.with_extras else {}
-    activation = torch.empty(1, 3, size, size, device="meta")
+    activation = torch.empty(1, 3, size, size, device="meta", dtype=parameter_type(network))
     costs = []
     for name, stage in build_stages(network, layout, extras):
         given = activation

@@ -160,3 +160,8 @@ def features(backbone: nn.Module, images: Tensor) -> Tensor:
     extract: Any = getattr(backbone, "forward_features", backbone)
     result: Tensor = extract(images)
     return result
+
+
+def parameter_type(network: nn.Module) -> torch.dtype:
+    """The number type of a network's parameters; float32 where it has none."""
+    return next((parameter.dtype for parameter in network.parameters()), torch.float32)

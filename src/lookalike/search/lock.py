@@ -6,6 +6,8 @@ from filelock import FileLock, Timeout
 
 from lookalike.errors import FileError
 
+LOCK = "writer.lock"
+
 
 def lock_for_writing(folder: Path) -> FileLock:
     """The lock, held.
@@ -13,7 +15,7 @@ def lock_for_writing(folder: Path) -> FileLock:
     Raises:
         FileError: another process holds it.
     """
-    lock = FileLock(folder / "writer.lock")
+    lock = FileLock(folder / LOCK)
     try:
         lock.acquire(timeout=0)
     except Timeout:

@@ -8,16 +8,16 @@ from pathlib import Path
 from filelock import FileLock
 
 from lookalike.errors import FileError
-from lookalike.search.catalog import Catalog
+from lookalike.search.catalog import CATALOG, Catalog
 from lookalike.search.consistency import check_no_vector_lost, reconcile
 from lookalike.search.engines import ENGINES, Engine, chosen_engine
 from lookalike.search.facts import INDEX, IndexFacts, engine_location, read_facts, stored_uri, write_facts
-from lookalike.search.lock import lock_for_writing
+from lookalike.search.lock import LOCK, lock_for_writing
 from lookalike.utils.io import remove_temporaries
 from lookalike.utils.validation import check_at_least, look_up
 from lookalike.utils.what_is import what_is
 
-OURS = ("catalog.sqlite", "catalog.sqlite-shm", "catalog.sqlite-wal", "vectors", "model", "writer.lock")
+OURS = (CATALOG, f"{CATALOG}-shm", f"{CATALOG}-wal", "vectors", "model", LOCK)
 """What an index that was not finished may have left."""
 
 

@@ -34,14 +34,14 @@ class Speedup:
 
 def choose_precision(
     experiment: Experiment, *, mode: Mode, size: int, accelerator: str, progress: Progress
-) -> Experiment:
-    """`experiment` with `model.precision` and `train.precision`, where it leaves them open, as measured at this size.
+) -> list[str]:
+    """Assignments of `model.precision` and `train.precision`, where they are open, as measured at this size.
 
-    It stays as it is on a GPU, and on a CPU without instructions for bfloat16.
+    None on a GPU, and on a CPU without instructions for bfloat16.
     """
     embeds, trains = experiment.model.precision is None, experiment.train.precision is None
     if accelerator != "cpu" or not computes_bfloat16(torch.device("cpu")) or not (embeds or trains):
-        return experiment
+        return []
     found = _speedup(experiment, mode, size)
     chosen = []
     if embeds:
@@ -52,7 +52,7 @@ def choose_precision(
         f"in bfloat16 this machine embeds {found.embedding:.1f} times as fast and trains {found.training:.1f} times as "
         f"fast as in float32 ({size} px): {', '.join(chosen)}"
     )
-    return experiment.override(chosen)
+    return chosen
 
 
 def _speedup(experiment: Experiment, mode: Mode, size: int) -> Speedup:

@@ -21,7 +21,6 @@ from lookalike.data.image_dataset import ImageDataset
 from lookalike.data.transforms import EvalTransform
 from lookalike.models.batch_norm import freeze_batch_norm
 from lookalike.models.embedder import Embedder, build_embedder
-from lookalike.models.fuse import fuse_for_inference
 from lookalike.models.whitening import whitened
 from lookalike.training.budget import Costs, line_through
 from lookalike.training.launch import default_precision
@@ -51,18 +50,13 @@ def measure_costs(
     experiment: Experiment, mode: Mode, table: LabeledImages, sizes: tuple[int, int], device: torch.device
 ) -> Costs:
     """Seconds per image with the network of `experiment`, at two input sizes."""
-    model = experiment.model
-    embedder = build_embedder(
-        model.backbone, weights=model.weights, pooling=model.pooling, embedding_dim=WIDTH, size=max(sizes)
-    ).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    embedder.set_precision(model.precision or "float32")
-    frozen_stages = _frozen_stages(experiment, mode, embedder)
+    part = _measured_part(experiment, mode, max(sizes), device, experiment.model.precision or "float32")
+    embedder = part.embedder
     dtype = DTYPES.get(experiment.train.precision or default_precision(device.type))
     with keep_random_state(device):
         counts = [round(IMAGES * (max(sizes) / size) ** 2) for size in sizes]
         found = [
-            _at_size(embedder, mode, frozen_stages, size, count, device, dtype)
-            for size, count in zip(sizes, counts, strict=True)
+            _at_size(part, size, count, device, dtype) for size, count in zip(sizes, counts, strict=True)
         ]
     frozen, forward, step = (
         line_through((sizes[0], one), (sizes[1], other))
@@ -77,21 +71,23 @@ def measure_costs(
 
 def measure_precision(experiment: Experiment, mode: Mode, size: int, precision: str) -> Seconds:
     """Seconds per image on the CPU at one input size, embedding and training in "float32" or "bfloat16"."""
-    model, device = experiment.model, torch.device("cpu")
-    embedder = build_embedder(
-        model.backbone, weights=model.weights, pooling=model.pooling, embedding_dim=WIDTH, size=size
-    ).to(memory_format=torch.channels_last)
-    embedder.set_precision(precision)
+    device = torch.device("cpu")
+    part = _measured_part(experiment, mode, size, device, precision)
     dtype = torch.bfloat16 if precision == "bfloat16" else None
     with keep_random_state(device):
-        stages = _frozen_stages(experiment, mode, embedder)
-        return _at_size(embedder, mode, stages, size, IMAGES, device, dtype)
+        return _at_size(part, size, IMAGES, device, dtype)
 
 
-def _frozen_stages(experiment: Experiment, mode: Mode, embedder: Embedder) -> int:
-    if mode != "partial":
-        return 0
-    return experiment.train.frozen_stages or embedder.default_frozen_stages()
+def _measured_part(
+    experiment: Experiment, mode: Mode, size: int, device: torch.device, precision: str
+) -> TrainablePart:
+    """What a step of `experiment` would train, with a projection of `WIDTH`."""
+    model = experiment.model
+    embedder = build_embedder(
+        model.backbone, weights=model.weights, pooling=model.pooling, embedding_dim=WIDTH, size=size
+    ).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    embedder.set_precision(precision)
+    return TrainablePart.of(embedder, mode, experiment.train.frozen_stages)
 
 
 def decoders(workers: int | None, device: torch.device, seconds: float) -> tuple[int, bool]:
@@ -108,13 +104,7 @@ def decoders(workers: int | None, device: torch.device, seconds: float) -> tuple
 
 
 def _at_size(
-    embedder: Embedder,
-    mode: Mode,
-    frozen_stages: int,
-    size: int,
-    count: int,
-    device: torch.device,
-    dtype: torch.dtype | None,
+    part: TrainablePart, size: int, count: int, device: torch.device, dtype: torch.dtype | None
 ) -> Seconds:
     """Seconds per image, measured at one input size.
 
@@ -124,21 +114,20 @@ def _at_size(
     """
     mixed = torch.autocast(device.type, dtype=dtype, enabled=dtype is not None)
     images = torch.randint(0, 256, (count, 3, size, size), dtype=torch.uint8, device=device)
-    fused = TrainablePart(fuse_for_inference(embedder), mode, frozen_stages)
+    fused = part.for_inference()
     frozen, inputs, first = 0.0, images, None
-    if mode != "finetune":
-        first = TrainablePart(embedder, mode, frozen_stages).frozen_part().for_inference()
+    if part.mode != "finetune":
+        first = part.frozen_part().for_inference()
     with torch.inference_mode():
         if first is not None:
             frozen, inputs = _seconds(lambda: first(images), device), first(images)
         with mixed if device.type != "cpu" else nullcontext():  # a CPU embeds in model.precision
             forward = _seconds(lambda: fused.embed(inputs), device)
-    trained = TrainablePart(embedder.train(), mode, frozen_stages)
-    freeze_batch_norm(embedder, affine_trained=True)
+    freeze_batch_norm(part.embedder.train(), affine_trained=True)
     inputs = inputs.clone()  # out of inference mode
     with mixed:
-        step = _seconds(lambda: _backward(trained, inputs), device)
-    embedder.eval()
+        step = _seconds(lambda: _backward(part, inputs), device)
+    part.embedder.eval()
     return Seconds(frozen / count, forward / count, step / count)
 
 

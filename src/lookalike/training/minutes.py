@@ -69,9 +69,10 @@ def plan_experiment(
         experiment,
     )
     largest = max(option.image_size for option in options)
-    experiment = choose_precision(
+    precisions = choose_precision(
         experiment, mode=mode, size=largest, accelerator=accelerator, progress=progress
     )
+    experiment = experiment.override(precisions)
     costs = measure_costs(
         experiment, mode, table, (_half(largest, facts.patch), largest), torch.device(accelerator)
     )

@@ -40,8 +40,8 @@ def choose(
 
     A dozen validation classes often cannot tell the finish from the trained projection, and taking the larger of
     two values would be a coin toss. So the finish is kept unless its gain is below 0 by more than one standard
-    error, which is what `finish_gain` spans. What replaces the start must gain by all of a 95 % interval, so that two
-    validation classes do not choose what was trained on a few hundred images.
+    error, which is what `finish_gain` spans. What replaces the start must have a gain whose 95 % interval lies above 0,
+    so that two validation classes do not choose what was trained on a few hundred images.
 
     Args:
         candidates: the metrics of the start, and of what was trained and finished.
@@ -79,28 +79,30 @@ def select(
     if isinstance(loss, HierarchicalProxyLoss) and context.is_main_process:
         context.run_dir.write_json("tree.json", loss.tree(split.train.class_names))
 
+    metric, model = settings.metric, context.experiment.model
+    finishes, start_is_good = model.finish == "whitened", model.start in CLOSED_FORMS
     candidates, gain, means = {"start": state.history[0]["validation"]}, None, None
-    measured = {}
     if state.best_epoch > 0:
         candidates["trained"] = state.history[state.best_epoch]["validation"]
+    measured: dict[str, RetrievalResult] = {}
+    if finishes or start_is_good:
         measured["trained"], _ = validation.measure()
-    if context.experiment.model.finish == "whitened":
+    if finishes:
         projection = copy.deepcopy(embedder.projection)
-        plain = measured["trained"] if measured else validation.measure()[0]
         means = finish(context, trainable, inputs)
         if means is not None:
             measured["finished"], candidates["finished"] = validation.measure()
-            columns = (
-                plain.per_query[settings.metric],
-                measured["finished"].per_query[settings.metric],
-            )
+            first, second = (measured[name].per_query[metric] for name in ("trained", "finished"))
             gain = paired_difference(
-                settings.metric, *columns, plain.labels, confidence=ONE_STANDARD_ERROR
+                metric, first, second, measured["finished"].labels, confidence=ONE_STANDARD_ERROR
             ).difference
-    over_start = None
-    if context.experiment.model.start in CLOSED_FORMS:
-        over_start = _gains_over(start, validation, measured, settings.metric)
-    what = choose(candidates, settings.metric, gain, over_start)
+    better = {
+        name: measured[name]
+        for name in measured.keys() & candidates
+        if candidates[name][metric] > candidates["start"][metric]
+    }
+    over_start = _gains_over(start, validation, better, metric) if start_is_good else None
+    what = choose(candidates, metric, gain, over_start)
     epoch = 0 if what == "start" else state.best_epoch
     if what == "start" and state.best_epoch > 0:
         embedder.load_state_dict(start.state_dict())
@@ -109,15 +111,15 @@ def select(
         embedder.projection, means = projection, None
     if means is not None:
         save_proxies(context, split.train.class_names, means, per_class=1)
-    context.progress.say(choice_line(what, epoch, candidates, settings.metric, gain, epochs=state.epoch))
-    recorded = drop_epochs(settings.schedule, epochs=state.epoch, metrics=state.values(settings.metric))
+    context.progress.say(choice_line(what, epoch, candidates, metric, gain, epochs=state.epoch))
+    recorded = drop_epochs(settings.schedule, epochs=state.epoch, metrics=state.values(metric))
     return start, SelectionResult(what, epoch, state.epoch, candidates, gain, tuple(recorded))
 
 
 def _gains_over(
     start: Embedder, validation: Validation, measured: dict[str, RetrievalResult], metric: str
 ) -> dict[str, Interval]:
-    """What each measured candidate gains over the start, class by class, within 95 %."""
+    """What each measured candidate gains over the start, class by class, with a 95 % interval."""
     if not measured:
         return {}
     of_start = replace(validation, trainable=replace(validation.trainable, embedder=start), collapsed=[True])

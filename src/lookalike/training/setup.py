@@ -46,27 +46,21 @@ def resolve_experiment(
     facts, precision = describe(experiment.model.backbone), default_precision(accelerator)
     if experiment.train.shard_proxies and precision == "16-mixed":
         precision = "32-true"  # see `Experiment.check`
-    short_side = median_short_side(split.trainval)
-
-    def resolved(experiment: Experiment) -> Experiment:
-        return experiment.resolve(
-            gpu=accelerator != "cpu",
-            precision=precision,
-            short_side=short_side,
-            backbone_size=facts.preprocessing.size,
-            patch=facts.patch,
-            images=len(split.train),
-        )
-
-    found = resolved(experiment)
-    mode, size = found.train.mode, found.data.image_size
-    if not measure or mode is None or size is None:
-        return found
-    return resolved(
-        choose_precision(
-            experiment, mode=mode, size=size, accelerator=accelerator, progress=progress or Progress()
-        )
+    resolved = experiment.resolve(
+        gpu=accelerator != "cpu",
+        precision=precision,
+        short_side=median_short_side(split.trainval),
+        backbone_size=facts.preprocessing.size,
+        patch=facts.patch,
+        images=len(split.train),
     )
+    mode, size = resolved.train.mode, resolved.data.image_size
+    if not measure or mode is None or size is None:
+        return resolved
+    precisions = choose_precision(
+        experiment, mode=mode, size=size, accelerator=accelerator, progress=progress or Progress()
+    )
+    return resolved.override(precisions)
 
 
 def median_short_side(table: LabeledImages) -> int:
@@ -96,14 +90,13 @@ def build_network(context: RunContext) -> TrainablePart:
             resize=data.resize,
             seed=context.experiment.seed,
         )
-    frozen_stages = 0
+    trainable = TrainablePart.of(embedder, context.mode, context.experiment.train.frozen_stages)
     if context.mode == "partial":
-        frozen_stages = context.experiment.train.frozen_stages or embedder.default_frozen_stages()
-        embedder.trainable_stages(frozen_stages)
+        embedder.trainable_stages(trainable.frozen_stages)
     embedder.set_views(model.views or 1)  # `choose_views` decides where the experiment does not
     embedder.set_precision(model.precision or "float32")
     embedder.to(context.fabric.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
-    return TrainablePart(embedder, context.mode, frozen_stages)
+    return trainable
 
 
 def build_loss(

@@ -19,8 +19,9 @@ from torch.nn import Parameter
 from lookalike.config.schema import Mode
 from lookalike.models import pooling
 from lookalike.models.checkpoint import digest
-from lookalike.models.embedder import Embedder, parameter_type
+from lookalike.models.embedder import Embedder
 from lookalike.models.fuse import Folds, find_folds, fuse_for_inference, inference_type
+from lookalike.models.trace import parameter_type
 
 Output = Literal["activations", "average_and_maximum", "pooled"]
 
@@ -32,6 +33,17 @@ class TrainablePart:
     embedder: Embedder
     mode: Mode
     frozen_stages: int = 0
+
+    @classmethod
+    def of(cls, embedder: Embedder, mode: Mode, frozen_stages: int | None) -> "TrainablePart":
+        """The part of a mode.
+
+        Args:
+            frozen_stages: of mode partial; None: the backbone's default.
+        """
+        if mode != "partial":
+            return cls(embedder, mode)
+        return cls(embedder, mode, frozen_stages or embedder.default_frozen_stages())
 
     def feature_maps(self, inputs: Tensor) -> Tensor:
         """The backbone's feature maps (B, C, H, W); not for mode frozen, which has none."""
