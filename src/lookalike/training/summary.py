@@ -164,7 +164,7 @@ def choice_line(
     if finish_gain is not None:
         scores += f" (the finish changes it by {describe_gain(finish_gain)})"
     words = {
-        "start": "nothing was clearly better than the untrained start, which is kept"
+        "start": "no gain over the untrained start is certain (95 % interval over validation classes), so it is kept"
         if epochs
         else "nothing was trained; the start is kept",
         "trained": f"epoch {epoch} is kept",
